@@ -1,0 +1,1 @@
+//! The wire types of procyard: tool arguments and results, HTTP bodies, errors.

@@ -1,0 +1,1 @@
+//! A procyard runner for this machine: pipes, and process trees that cannot escape.

@@ -1,0 +1,1 @@
+//! Durable, versioned records of supervised processes, and the session directory that holds them.

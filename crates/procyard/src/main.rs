@@ -1,0 +1,2 @@
+//! Run and supervise long-running commands for AI agents.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The contract between a supervisor of processes and what can start them.

@@ -1,0 +1,1 @@
+//! Transports over procyard's tools: MCP over stdio.

@@ -1,0 +1,1 @@
+//! Bounded, cursor-addressed process output: a window in memory and a spool on disk.

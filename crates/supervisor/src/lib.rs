@@ -1,0 +1,1 @@
+//! Admits, records, drains, waits for, stops, retains and restores processes, on any runner.

@@ -1,0 +1,1 @@
+//! Test doubles and strategies for procyard: a scripted runner, a store that forgets, generators.

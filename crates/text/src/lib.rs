@@ -1,0 +1,1 @@
+//! Raw process output to model-safe text, resumable at any cursor; pure.

@@ -1,0 +1,1 @@
+//! Model-facing tools over a procyard supervisor: Bash, ProcessOutput, ProcessInput, ProcessStop, ProcessList.
