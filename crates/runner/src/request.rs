@@ -1,0 +1,118 @@
+//! What a caller asks a runner for.
+//!
+//! Not for policy: quotas, deadlines and retention are a supervisor's; the deadline here only tells the runner what
+//! the supervisor will enforce.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use procyard_core::Origin;
+use serde::{Deserialize, Serialize};
+
+/// What is executed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CommandSpec {
+    /// A command line, run by a shell.
+    Shell(String),
+    /// A program and its arguments; no shell sees them. Never empty.
+    Argv(Vec<String>),
+}
+
+/// What the environment of the command is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EnvironmentBase {
+    /// The runner's own environment.
+    #[default]
+    Inherit,
+    /// `PATH`, `HOME`, `USER`, `LANG`, `LC_*`, `TMPDIR`, `SHELL` and `TZ` of the runner's environment.
+    Minimal,
+}
+
+/// The environment of the command.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Environment {
+    /// What it starts from.
+    pub base: EnvironmentBase,
+    /// Variables set (`Some`) or removed (`None`) after that.
+    pub changes: BTreeMap<OsString, Option<OsString>>,
+}
+
+/// Rows and columns of a terminal, both at least 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct TerminalSize {
+    /// Rows of text.
+    pub rows: u16,
+    /// Columns of text.
+    pub cols: u16,
+}
+
+impl Default for TerminalSize {
+    fn default() -> Self {
+        Self { rows: 24, cols: 80 }
+    }
+}
+
+/// What the command's standard input is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StdinMode {
+    /// `/dev/null`: at end of file from the start.
+    #[default]
+    Null,
+    /// A pipe that [`Process::take_stdin`](crate::Process::take_stdin) writes to. A terminal always has one.
+    Open,
+}
+
+/// Caps on what the command may take, each optional.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ResourceLimits {
+    /// Bytes of memory for the whole tree.
+    pub memory_max: Option<u64>,
+    /// Processes and threads of the whole tree.
+    pub pids_max: Option<u32>,
+    /// CPU niceness, −20 to 19.
+    pub nice: Option<i32>,
+    /// `oom_score_adj`, −1000 to 1000: higher dies first.
+    pub oom_score_adj: Option<i32>,
+}
+
+/// A request to start one process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessRequest {
+    /// What is executed.
+    pub command: CommandSpec,
+    /// Where. Absolute.
+    pub workdir: PathBuf,
+    /// With which environment.
+    pub environment: Environment,
+    /// `Some` for a terminal of this size, `None` for pipes.
+    pub terminal: Option<TerminalSize>,
+    /// What standard input is in pipe mode.
+    pub stdin: StdinMode,
+    /// How long the supervisor will let it run.
+    pub deadline: Option<Duration>,
+    /// Caps on resources.
+    pub limits: ResourceLimits,
+    /// Which tool call asked for it.
+    pub origin: Origin,
+}
+
+impl ProcessRequest {
+    /// A request with pipes, an empty standard input, the inherited environment and no limits.
+    pub fn new(command: CommandSpec, workdir: impl Into<PathBuf>, origin: Origin) -> Self {
+        Self {
+            command,
+            workdir: workdir.into(),
+            environment: Environment::default(),
+            terminal: None,
+            stdin: StdinMode::Null,
+            deadline: None,
+            limits: ResourceLimits::default(),
+            origin,
+        }
+    }
+}
