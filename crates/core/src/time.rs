@@ -28,6 +28,11 @@ impl Timestamp {
         }
     }
 
+    /// This much later; clamped to the range.
+    pub fn after(self, duration: std::time::Duration) -> Self {
+        Self(self.0.saturating_add(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)))
+    }
+
     /// Whole milliseconds from `earlier` to `self`; zero when the clock went backwards.
     pub const fn millis_since(self, earlier: Timestamp) -> u64 {
         let micros = self.0.saturating_sub(earlier.0);

@@ -1,1 +1,32 @@
-//! Test doubles and strategies for procyard: a scripted runner, a store that forgets, generators.
+//! Test doubles for procyard: a runner and processes that play scripts, so that a suite can try what real commands do
+//! once in a thousand runs — a stop that loses a race, a tree that cannot be proven empty, a runner that hangs — every
+//! time, on a paused clock.
+//!
+//! ```
+//! use procyard_core::{ExecutionId, LeaderEnd, Origin, WaitStatus};
+//! use procyard_runner::{CommandSpec, ProcessRequest, Runner, Signal, TreeProof};
+//! use procyard_testkit::{Reaction, Script, ScriptedRunner};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), procyard_runner::RunnerError> {
+//! let origin = Origin { execution: ExecutionId::from_random([1; 16]) };
+//! let runner = ScriptedRunner::new(Script::new().on_terminate(Reaction::Exit(3)));
+//! let request = ProcessRequest::new(CommandSpec::Shell("serve".into()), "/", origin);
+//! let process = runner.prepare(request).await?.start().await?;
+//!
+//! assert!(process.signal(Signal::Terminate).await?.leader_alive);
+//! assert_eq!(process.wait().await.status.map(WaitStatus::end), Some(LeaderEnd::Code(3)));
+//! assert_eq!(process.tree().await, TreeProof::Empty);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Not for showing that anything is contained: only real processes can show that.
+
+mod played;
+mod runner;
+mod script;
+
+pub use played::{DEADLINE, Played};
+pub use runner::ScriptedRunner;
+pub use script::{Leftover, Reaction, Script, SignalFault, StartFault};

@@ -1,0 +1,305 @@
+//! One task for each live process: it watches the leader, obeys orders, keeps the deadlines, and sees the process to
+//! its end.
+//!
+//! Not for output: the [drain](crate::drain) reads, and [settle](crate::settle) decides when all is read.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use procyard_core::{Causes, EventKind, NotificationId, Reason, Requester, State, StopKind};
+use procyard_manifest::{Durability, StopRecord};
+use procyard_runner::{Delivery, ExitStatus, Process, Signal, TerminalSize};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+use tracing::{debug, warn};
+
+use crate::drain::Drain;
+use crate::entry::Entry;
+use crate::shared::{Shared, fill_random};
+use crate::{Lease, LeftoverPolicy, Notice, NoticeKind, SupervisorError};
+
+/// How many orders may wait for one actor; who sends more waits until it has obeyed some.
+pub(crate) const MAILBOX: usize = 32;
+
+/// What an actor is told.
+pub(crate) enum Order {
+    /// Stop the tree. `delivered` hears when the first signal is out, or why it is not.
+    Stop {
+        kind: StopKind,
+        by: Requester,
+        grace: Duration,
+        delivered: Option<oneshot::Sender<Result<(), SupervisorError>>>,
+    },
+    /// The process has become a background one: its default deadline no longer holds.
+    LiftDeadline,
+    /// Give the terminal another size.
+    Resize { size: TerminalSize, done: oneshot::Sender<Result<(), SupervisorError>> },
+    /// An interrupt character was accepted as input to a terminal.
+    TypedInterrupt,
+    /// Other input was accepted: a typed interrupt no longer owns an exit.
+    TypedOther,
+}
+
+/// Something that happened to a live process, other than to its leader and its output.
+pub(crate) enum Happening {
+    Ordered(Order),
+    DeadlinePassed,
+    GracePassed,
+    InterruptLapsed,
+    Quiet,
+    Abandoned,
+}
+
+pub(crate) struct Actor {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) entry: Arc<Entry>,
+    pub(crate) process: Arc<dyn Process>,
+    pub(crate) orders: mpsc::Receiver<Order>,
+    pub(crate) drain: Drain,
+    pub(crate) causes: Causes,
+    pub(crate) leftovers: LeftoverPolicy,
+    pub(crate) stall_window: Option<Duration>,
+    pub(crate) lease: Lease,
+    pub(crate) deadline: Option<Instant>,
+    /// When a terminate becomes a kill.
+    pub(crate) kill_at: Option<Instant>,
+    /// A stop is under way: the tree is being ended, whoever's cause owns the exit.
+    pub(crate) stopping: bool,
+    interrupt_until: Option<Instant>,
+    /// The output that the last stall notice was about.
+    stalled_at: Option<u64>,
+}
+
+impl Actor {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "it is built in one place, and each part has its own owner before"
+    )]
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        entry: Arc<Entry>,
+        process: Arc<dyn Process>,
+        orders: mpsc::Receiver<Order>,
+        drain: Drain,
+        leftovers: LeftoverPolicy,
+        stall_window: Option<Duration>,
+        lease: Lease,
+    ) -> Self {
+        let deadline = entry.record().deadline.map(|deadline| Instant::now() + deadline);
+        Self {
+            shared,
+            entry,
+            process,
+            orders,
+            drain,
+            causes: Causes::default(),
+            leftovers,
+            stall_window,
+            lease,
+            deadline,
+            kill_at: None,
+            stopping: false,
+            interrupt_until: None,
+            stalled_at: None,
+        }
+    }
+
+    /// Sees the process to its end.
+    pub(crate) async fn run(mut self) {
+        let exit = self.until_leader_ends().await;
+        debug!(handle = ?self.entry.handle, "the leader has ended");
+        self.causes.leader_ended();
+        self.interrupt_until = None;
+        let leftovers = self.settle().await;
+        self.finish(exit, leftovers).await;
+    }
+
+    async fn until_leader_ends(&mut self) -> ExitStatus {
+        let process = Arc::clone(&self.process);
+        loop {
+            let happening = tokio::select! {
+                exit = process.wait() => return exit,
+                happening = self.happening() => happening,
+            };
+            self.attend(happening).await;
+        }
+    }
+
+    /// What happens next. Cancellation safe: nothing is lost when another branch wins.
+    pub(crate) async fn happening(&mut self) -> Happening {
+        let quiet_at = self.quiet_at();
+        tokio::select! {
+            Some(order) = self.orders.recv() => Happening::Ordered(order),
+            () = until(self.kill_at) => Happening::GracePassed,
+            () = until(self.deadline) => Happening::DeadlinePassed,
+            () = until(self.interrupt_until) => Happening::InterruptLapsed,
+            () = until(quiet_at) => Happening::Quiet,
+            () = self.shared.abandoned.cancelled(), if !self.stopping => Happening::Abandoned,
+        }
+    }
+
+    pub(crate) async fn attend(&mut self, happening: Happening) {
+        match happening {
+            Happening::Ordered(order) => self.obey(order).await,
+            Happening::DeadlinePassed => {
+                self.deadline = None;
+                let grace = self.shared.limits.graceful_shutdown;
+                let _ = self.stop(StopKind::Terminate, Requester::Deadline, grace).await;
+            }
+            Happening::GracePassed => {
+                self.kill_at = None;
+                if self.deliver(Signal::Kill).await.is_ok_and(|delivery| delivery.processes > 0) {
+                    self.causes.escalated();
+                }
+            }
+            Happening::InterruptLapsed => {
+                self.interrupt_until = None;
+                self.causes.interrupt_lapsed();
+            }
+            Happening::Quiet => self.report_stall(),
+            Happening::Abandoned => {
+                let _ = self.stop(StopKind::Kill, Requester::Shutdown, Duration::ZERO).await;
+            }
+        }
+    }
+
+    async fn obey(&mut self, order: Order) {
+        match order {
+            Order::Stop { kind, by, grace, delivered } => {
+                let result = self.stop(kind, by, grace).await;
+                if let Some(delivered) = delivered {
+                    // Whoever asked may have gone; the stop goes on.
+                    let _ = delivered.send(result);
+                }
+            }
+            Order::LiftDeadline => self.deadline = None,
+            Order::Resize { size, done } => {
+                let result = self.process.resize(size).await.map_err(SupervisorError::from);
+                let _ = done.send(result);
+            }
+            Order::TypedInterrupt => {
+                self.causes.delivered(StopKind::Interrupt, Requester::Owner);
+                self.interrupt_until = None;
+            }
+            Order::TypedOther if self.interrupt_until.is_none() => self.causes.interrupt_lapsed(),
+            Order::TypedOther => {}
+        }
+    }
+
+    /// Records the intent, delivers the first signal, and arms what follows it.
+    async fn stop(&mut self, kind: StopKind, by: Requester, grace: Duration) -> Result<(), SupervisorError> {
+        self.record_intent(kind).await;
+        let signal = match kind {
+            StopKind::Interrupt => Signal::Interrupt,
+            StopKind::Terminate => Signal::Terminate,
+            StopKind::Kill => Signal::Kill,
+        };
+        let delivery = self.deliver(signal).await;
+        let now = Instant::now();
+        match kind {
+            StopKind::Interrupt => {
+                let delivery = delivery?;
+                if delivery.leader_alive {
+                    self.causes.delivered(kind, by);
+                    self.interrupt_until = Some(now + grace);
+                }
+                return Ok(());
+            }
+            StopKind::Terminate => {
+                let due = now + grace;
+                self.kill_at = Some(self.kill_at.map_or(due, |earlier| earlier.min(due)));
+            }
+            StopKind::Kill => self.kill_at = None,
+        }
+        self.stopping = true;
+        // A signal whose fate is unknown counts as one that met the leader: the intent was there first.
+        let met_leader = delivery.as_ref().map_or(true, |delivery| delivery.leader_alive);
+        if !met_leader {
+            self.causes.leader_ended();
+        }
+        if met_leader || self.leftovers == LeftoverPolicy::Wait {
+            self.causes.delivered(kind, by);
+        }
+        delivery.map(|_| ())
+    }
+
+    /// Delivers a signal; a runner that does not answer within the proof bound has failed.
+    pub(crate) async fn deliver(&self, signal: Signal) -> Result<Delivery, SupervisorError> {
+        let bound = self.shared.limits.proof_bound;
+        match tokio::time::timeout(bound, self.process.signal(signal)).await {
+            Ok(Ok(delivery)) => Ok(delivery),
+            Ok(Err(error)) => {
+                warn!(handle = ?self.entry.handle, %error, "a signal was not delivered");
+                Err(error.into())
+            }
+            Err(_) => Err(SupervisorError::Internal("the runner did not deliver a signal in time")),
+        }
+    }
+
+    /// The first intent is recorded and published before its signal goes out.
+    async fn record_intent(&mut self, kind: StopKind) {
+        let reason = match kind {
+            StopKind::Interrupt => Reason::Interrupted,
+            StopKind::Terminate => Reason::Terminated,
+            StopKind::Kill => Reason::Killed,
+        };
+        if self.entry.record().manifest.stop_requested.is_some() {
+            return;
+        }
+        let stop = StopRecord { reason, state: State::Running, at: self.shared.clock.now() };
+        let saved = self
+            .shared
+            .update(&self.entry, Durability::Written, move |manifest| manifest.stop_requested = Some(stop))
+            .await;
+        if let Err(error) = saved {
+            warn!(handle = ?self.entry.handle, %error, "a stop goes ahead although its intent could not be recorded");
+        }
+        self.shared.publish(&self.entry, EventKind::StopRequested, State::Running, Some(reason));
+    }
+
+    /// When the stall window will have passed without output; never twice for the same silence.
+    fn quiet_at(&self) -> Option<Instant> {
+        let window = self.stall_window?;
+        let progress = *self.entry.progress.borrow();
+        (self.stalled_at != Some(progress.total_bytes)).then(|| progress.at + window)
+    }
+
+    fn report_stall(&mut self) {
+        let Some(window) = self.stall_window else { return };
+        let progress = *self.entry.progress.borrow();
+        let quiet = progress.at.elapsed();
+        if quiet < window {
+            return;
+        }
+        self.stalled_at = Some(progress.total_bytes);
+        let mut bytes = [0; 16];
+        if !fill_random(&mut bytes) {
+            return;
+        }
+        let id = NotificationId::from_random(bytes);
+        let notice = {
+            let mut record = self.entry.record();
+            let notice = Notice {
+                id,
+                kind: NoticeKind::Stalled { quiet, total_bytes: progress.total_bytes },
+                handle: self.entry.handle,
+                state: State::Running,
+                reason: None,
+                exit_code: None,
+                started_at: record.manifest.started_at,
+                finished_at: None,
+            };
+            record.stall = Some(notice.clone());
+            notice
+        };
+        self.shared.notify(self.entry.owner, notice);
+    }
+}
+
+/// Sleeps until then; for ever without one.
+pub(crate) async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}

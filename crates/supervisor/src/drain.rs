@@ -1,0 +1,281 @@
+//! Reads a process's output, whether or not anybody polls, into its window and spool.
+//!
+//! Not for deciding when output is complete: the actor watches the drain and tells it when to end.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use procyard_core::Stream;
+use procyard_runner::Output;
+use procyard_spool::Spool;
+use tokio::io::{AsyncRead as _, ReadBuf};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::Clock;
+use crate::entry::{Entry, Progress};
+
+/// Read buffers begin small, so that a process that prints nothing costs little, and grow while they are filled.
+const BUFFER_FIRST: usize = 2 * 1024;
+const BUFFER_LAST: usize = 256 * 1024;
+
+/// The most that is appended on the runtime's own threads: a write of this size to the page cache takes some tens
+/// of microseconds. What is larger goes to the blocking pool.
+const INLINE_APPEND: usize = 32 * 1024;
+
+/// How long an incomplete character is held back for its rest, so that the other stream cannot split it.
+const HOLD: Duration = Duration::from_millis(5);
+
+/// One stream being read.
+struct Tap {
+    stream: Stream,
+    source: Option<Output>,
+    /// Begins with the bytes that are held back.
+    buffer: Vec<u8>,
+    held: usize,
+    held_since: Option<Instant>,
+}
+
+/// A drain as the actor holds it.
+pub(crate) struct Drain {
+    /// True once every stream is at end of file.
+    pub(crate) at_eof: watch::Receiver<bool>,
+    /// Ends the drain wherever it is.
+    pub(crate) stop: CancellationToken,
+    task: tokio::task::JoinHandle<Option<Spool>>,
+}
+
+impl Drain {
+    /// Begins reading. The task ends at end of file or when it is stopped.
+    pub(crate) fn begin(
+        entry: Arc<Entry>,
+        clock: Arc<dyn Clock>,
+        spool: Spool,
+        streams: Vec<(Stream, Output)>,
+    ) -> Self {
+        let (eof, at_eof) = watch::channel(false);
+        let stop = CancellationToken::new();
+        let taps = streams.into_iter().map(|(stream, source)| Tap::new(stream, source)).collect();
+        let reader = Reader { entry, clock, spool: Some(spool), taps, turn: 0 };
+        let stopped = stop.clone();
+        let task = tokio::spawn(async move {
+            let spool = reader.run(stopped).await;
+            eof.send_replace(true);
+            spool
+        });
+        Self { at_eof, stop, task }
+    }
+
+    /// Ends the drain and gives the spool back; `None` if a panic took it.
+    pub(crate) async fn end(self) -> Option<Spool> {
+        self.stop.cancel();
+        self.task.await.ok().flatten()
+    }
+}
+
+struct Reader {
+    entry: Arc<Entry>,
+    clock: Arc<dyn Clock>,
+    /// Away only while an append runs on a blocking thread.
+    spool: Option<Spool>,
+    taps: Vec<Tap>,
+    /// Which tap is asked first: the one after that which was read last, so that neither starves the other.
+    turn: usize,
+}
+
+impl Reader {
+    /// Reads to end of file or until `stop`, which is heeded between appends only: an append is never torn.
+    async fn run(mut self, stop: CancellationToken) -> Option<Spool> {
+        loop {
+            let due = self.taps.iter().filter_map(|tap| tap.held_since).min().map(|since| since + HOLD);
+            let read = tokio::select! {
+                biased;
+                () = stop.cancelled() => None,
+                read = read_any(&mut self.taps, self.turn) => read,
+                () = sleep_until(due) => {
+                    self.release_held(due).await;
+                    continue;
+                }
+            };
+            let Some((at, count)) = read else { break };
+            self.turn = (at + 1) % self.taps.len();
+            if count == 0 {
+                self.taps[at].source = None;
+                self.append_tap(at, 0).await;
+            } else {
+                let keep = self.taps[at].take(count);
+                self.append_tap(at, keep).await;
+            }
+        }
+        for at in 0..self.taps.len() {
+            self.append_tap(at, 0).await;
+        }
+        self.spool
+    }
+
+    /// Appends what a tap's buffer holds, but its last `keep` bytes.
+    async fn append_tap(&mut self, at: usize, keep: usize) {
+        let tap = &mut self.taps[at];
+        let end = tap.held - keep;
+        if end > 0 {
+            let stream = tap.stream;
+            let mut buffer = std::mem::take(&mut tap.buffer);
+            buffer = self.append(stream, buffer, end).await;
+            if buffer.len() < end + keep {
+                // The append's thread panicked and took the buffer along.
+                buffer.resize(BUFFER_FIRST, 0);
+            } else {
+                buffer.copy_within(end..end + keep, 0);
+            }
+            let tap = &mut self.taps[at];
+            tap.buffer = buffer;
+            tap.resize_for(end);
+        }
+        let tap = &mut self.taps[at];
+        tap.held = keep;
+        tap.held_since = (keep > 0).then(Instant::now);
+    }
+
+    async fn release_held(&mut self, due: Option<Instant>) {
+        for at in 0..self.taps.len() {
+            if self.taps[at].held_since.is_some_and(|since| Some(since + HOLD) <= due) {
+                self.append_tap(at, 0).await;
+            }
+        }
+    }
+
+    async fn append(&mut self, stream: Stream, buffer: Vec<u8>, end: usize) -> Vec<u8> {
+        let Some(mut spool) = self.spool.take() else { return buffer };
+        let now = self.clock.now();
+        let (spool, buffer, appended) = if end <= INLINE_APPEND {
+            let appended = spool.append(stream, now, &buffer[..end]);
+            (spool, buffer, appended)
+        } else {
+            let append = move || {
+                let appended = spool.append(stream, now, &buffer[..end]);
+                (spool, buffer, appended)
+            };
+            match tokio::task::spawn_blocking(append).await {
+                Ok(back) => back,
+                // A panic took the spool; what is on disk is recovered when the process settles.
+                Err(_) => return Vec::new(),
+            }
+        };
+        self.spool = Some(spool);
+        {
+            let mut record = self.entry.record();
+            record.manifest.last_output_at = Some(now);
+            record.manifest.storage_degraded |= appended.degraded;
+        }
+        self.entry.progress.send_replace(Progress { total_bytes: appended.total_bytes, at: Instant::now() });
+        buffer
+    }
+}
+
+impl Tap {
+    fn new(stream: Stream, source: Output) -> Self {
+        Self { stream, source: Some(source), buffer: Vec::new(), held: 0, held_since: None }
+    }
+
+    /// Takes `count` new bytes into account; how many bytes at the end are an incomplete character.
+    fn take(&mut self, count: usize) -> usize {
+        self.held += count;
+        if self.stream == Stream::Terminal {
+            // The only stream of its process: nothing can come between.
+            return 0;
+        }
+        incomplete_tail(&self.buffer[..self.held])
+    }
+
+    /// Grows the buffer while reads fill it and gives memory back when they do not.
+    fn resize_for(&mut self, read: usize) {
+        let size = self.buffer.len();
+        if read >= size && size < BUFFER_LAST {
+            self.buffer.resize((size * 4).min(BUFFER_LAST), 0);
+        } else if read < size / 16 && size > BUFFER_FIRST && self.held == 0 {
+            self.buffer.truncate(BUFFER_FIRST);
+            self.buffer.shrink_to_fit();
+        }
+    }
+
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<usize> {
+        let Some(source) = &mut self.source else { return Poll::Pending };
+        if self.buffer.is_empty() {
+            self.buffer.resize(BUFFER_FIRST, 0);
+        }
+        let mut buffer = ReadBuf::new(&mut self.buffer[self.held..]);
+        match Pin::new(source).poll_read(context, &mut buffer) {
+            Poll::Ready(Ok(())) => Poll::Ready(buffer.filled().len()),
+            // EIO is how a terminal says end of file, and no other error is one that a retry would mend.
+            Poll::Ready(Err(_)) => Poll::Ready(0),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+/// The bytes at the end of `bytes` that begin a UTF-8 character whose rest is missing; at most 3.
+fn incomplete_tail(bytes: &[u8]) -> usize {
+    for back in 1..=bytes.len().min(3) {
+        let byte = bytes[bytes.len() - back];
+        let needed = match byte {
+            0x80..=0xBF => continue,
+            0xC2..=0xDF => 2,
+            0xE0..=0xEF => 3,
+            0xF0..=0xF4 => 4,
+            _ => 0,
+        };
+        return if back < needed { back } else { 0 };
+    }
+    0
+}
+
+/// Which tap read how many bytes; `None` when all are at end of file. `first` is asked first.
+async fn read_any(taps: &mut [Tap], first: usize) -> Option<(usize, usize)> {
+    if taps.iter().all(|tap| tap.source.is_none()) {
+        return None;
+    }
+    poll_fn(|context| {
+        for step in 0..taps.len() {
+            let at = (first + step) % taps.len();
+            if let Poll::Ready(count) = taps[at].poll_read(context) {
+                return Poll::Ready(Some((at, count)));
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+async fn sleep_until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::incomplete_tail;
+
+    #[test]
+    fn only_the_beginning_of_a_character_is_held_back() {
+        for (bytes, held) in [
+            (&b""[..], 0),
+            (b"abc", 0),
+            ("é".as_bytes(), 0),
+            (b"a\xC3", 1),
+            (b"\xE6\x97", 2),
+            (b"\xF0\x9F\xA6", 3),
+            ("🦀".as_bytes(), 0),
+            (b"\xFF", 0),
+            (b"\x80\x80\x80\x80", 0),
+            (b"\xC0", 0),
+        ] {
+            assert_eq!(incomplete_tail(bytes), held, "{bytes:?}");
+        }
+    }
+}

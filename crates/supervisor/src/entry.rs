@@ -1,0 +1,254 @@
+//! One process as the session's registry knows it: what is fixed, what is recorded, and how to wake who waits.
+//!
+//! Not for driving it: that is the [actor](crate::actor), one task for each live process.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use procyard_core::{Handle, NotificationId, Owner, Reservation, Retained, State};
+use procyard_manifest::{Durability, Manifest, ManifestError, ManifestStore, StdinRecord};
+use procyard_runner::TerminalSize;
+use procyard_spool::{Bounds, SpoolOptions, SpoolReader};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use crate::actor::Order;
+use crate::input::InputQueue;
+use crate::{Notice, NoticeKind, Snapshot, StdinStatus};
+
+/// How far the output has come.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Progress {
+    /// Bytes appended.
+    pub(crate) total_bytes: u64,
+    /// When the last of them came; the start, before any.
+    pub(crate) at: Instant,
+}
+
+/// How far the life has come. Terminal only once the terminal manifest is on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Life {
+    pub(crate) state: State,
+    pub(crate) teardown_failed: bool,
+}
+
+/// What changes during a life.
+pub(crate) struct Record {
+    /// The durable record, as last saved; saved anew by [`Entry::update`] only.
+    pub(crate) manifest: Manifest,
+    /// The lifetime deadline in force.
+    pub(crate) deadline: Option<Duration>,
+    /// The slot of a running process.
+    pub(crate) reservation: Option<Reservation>,
+    /// The bytes on disk of a completed one.
+    pub(crate) retained: Option<Retained>,
+    /// Its place in the order of completion, once it is terminal.
+    pub(crate) completion: Option<u64>,
+    /// A stall that the owner has not been told of.
+    pub(crate) stall: Option<Notice>,
+}
+
+/// Where output is read from.
+enum Source {
+    /// The process lived in this supervisor.
+    Open(SpoolReader),
+    /// The process was restored; its spool is opened by the first read.
+    Stored(SpoolOptions),
+}
+
+/// One process.
+pub(crate) struct Entry {
+    pub(crate) handle: Handle,
+    pub(crate) owner: Owner,
+    pub(crate) sequence: u64,
+    pub(crate) orders: mpsc::Sender<Order>,
+    pub(crate) input: Option<Arc<InputQueue>>,
+    pub(crate) progress: watch::Sender<Progress>,
+    pub(crate) life: watch::Sender<Life>,
+    /// When it was last asked for, in ticks of the registry.
+    pub(crate) used: AtomicU64,
+    /// Guards what changes; held for copies in and out, never across an await or a file operation.
+    record: Mutex<Record>,
+    /// Orders the saves of this manifest: held on blocking threads only, for one save.
+    saving: Mutex<()>,
+    /// Guards the choice of source; held across the opening of a stored spool, on blocking threads only.
+    source: Mutex<Source>,
+}
+
+impl Entry {
+    pub(crate) fn live(
+        record: Record,
+        sequence: u64,
+        orders: mpsc::Sender<Order>,
+        input: Option<Arc<InputQueue>>,
+        reader: SpoolReader,
+    ) -> Self {
+        Self::new(record, sequence, orders, input, Source::Open(reader), 0)
+    }
+
+    pub(crate) fn restored(record: Record, sequence: u64, options: SpoolOptions) -> Self {
+        // Nobody receives: a restored process is terminal and takes no orders.
+        let (orders, _) = mpsc::channel(1);
+        let total = record.manifest.spool.total_bytes;
+        Self::new(record, sequence, orders, None, Source::Stored(options), total)
+    }
+
+    fn new(
+        record: Record,
+        sequence: u64,
+        orders: mpsc::Sender<Order>,
+        input: Option<Arc<InputQueue>>,
+        source: Source,
+        total_bytes: u64,
+    ) -> Self {
+        let identity = record.manifest.identity;
+        let life = Life { state: record.manifest.state, teardown_failed: false };
+        Self {
+            handle: identity.handle,
+            owner: identity.owner,
+            sequence,
+            orders,
+            input,
+            progress: watch::Sender::new(Progress { total_bytes, at: Instant::now() }),
+            life: watch::Sender::new(life),
+            used: AtomicU64::new(0),
+            record: Mutex::new(record),
+            saving: Mutex::new(()),
+            source: Mutex::new(source),
+        }
+    }
+
+    /// The record, for a short look or change.
+    pub(crate) fn record(&self) -> MutexGuard<'_, Record> {
+        // A panic while it was held cannot leave it half changed in a way that matters more than going on.
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.life.borrow().state
+    }
+
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.state().is_terminal()
+    }
+
+    /// Changes the manifest, saves it, and only then lets the change be seen. `change` is applied twice, to what is
+    /// saved and to what is seen, since marks may be set in memory while the save runs. Blocking.
+    pub(crate) fn update(
+        &self,
+        store: &ManifestStore,
+        durability: Durability,
+        change: impl Fn(&mut Manifest),
+    ) -> Result<(), ManifestError> {
+        let _turn = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = self.record().manifest.clone();
+        change(&mut next);
+        store.save_with(&next, durability)?;
+        change(&mut self.record().manifest);
+        Ok(())
+    }
+
+    /// The reader of the output; opens a stored spool. Blocking for a restored process the first time.
+    pub(crate) fn reader(
+        &self,
+        open: impl FnOnce(SpoolOptions) -> Result<SpoolReader, procyard_spool::SpoolError>,
+    ) -> Result<SpoolReader, procyard_spool::SpoolError> {
+        let mut source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*source {
+            Source::Open(reader) => Ok(reader.clone()),
+            Source::Stored(options) => {
+                let reader = open(*options)?;
+                *source = Source::Open(reader.clone());
+                Ok(reader)
+            }
+        }
+    }
+
+    /// The reader, if it needs no opening.
+    pub(crate) fn open_reader(&self) -> Option<SpoolReader> {
+        match &*self.source.try_lock().ok()? {
+            Source::Open(reader) => Some(reader.clone()),
+            Source::Stored(_) => None,
+        }
+    }
+
+    /// Replaces the reader when the process has ended and its window is given back.
+    pub(crate) fn settle_reader(&self, reader: SpoolReader) {
+        *self.source.lock().unwrap_or_else(PoisonError::into_inner) = Source::Open(reader);
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let life = *self.life.borrow();
+        let bounds = self.open_reader().map(|reader| reader.bounds());
+        let record = self.record();
+        let manifest = &record.manifest;
+        let bounds = bounds.unwrap_or(Bounds {
+            total_bytes: manifest.spool.total_bytes,
+            retained_from: manifest.spool.retained_from,
+        });
+        Snapshot {
+            identity: manifest.identity,
+            command: manifest.command.clone(),
+            state: life.state,
+            handed_over: manifest.background || manifest.handed_over,
+            created_at: manifest.created_at,
+            started_at: manifest.started_at,
+            finished_at: manifest.finished_at,
+            deadline: record.deadline,
+            outcome: manifest.outcome.clone(),
+            total_bytes: bounds.total_bytes,
+            retained_from: bounds.retained_from,
+            last_output_at: manifest.last_output_at,
+            storage_degraded: manifest.storage_degraded,
+            teardown_failed: life.teardown_failed,
+            terminal: manifest.terminal.map(|size| TerminalSize { rows: size.rows, cols: size.cols }),
+            stdin: self.stdin(manifest, life.state),
+            pending_input: self.input.as_ref().map_or(0, |input| input.pending()),
+            tier: manifest.tier.clone(),
+            sequence: self.sequence,
+        }
+    }
+
+    fn stdin(&self, manifest: &Manifest, state: State) -> StdinStatus {
+        match &self.input {
+            Some(input) if !state.is_terminal() && input.is_open() => StdinStatus::Open,
+            Some(_) => StdinStatus::Closed,
+            None if manifest.stdin == StdinRecord::Open => StdinStatus::Closed,
+            None => StdinStatus::None,
+        }
+    }
+
+    /// The completion notice, where its owner is to get one and has not got it.
+    pub(crate) fn pending_notice(&self) -> Option<(u64, Notice)> {
+        let record = self.record();
+        let completion = record.completion?;
+        let manifest = &record.manifest;
+        let due = (manifest.background || manifest.handed_over) && !manifest.published.notification;
+        due.then(|| (completion, completion_notice(manifest)))
+    }
+
+    /// The stable id of its completion notice.
+    pub(crate) fn notification(&self) -> NotificationId {
+        self.record().manifest.ids.notification
+    }
+
+    pub(crate) fn touch(&self, tick: u64) {
+        self.used.store(tick, Ordering::Relaxed);
+    }
+}
+
+/// The notice of a terminal manifest.
+pub(crate) fn completion_notice(manifest: &Manifest) -> Notice {
+    let outcome = manifest.outcome.as_ref();
+    Notice {
+        id: manifest.ids.notification,
+        kind: NoticeKind::Completed,
+        handle: manifest.identity.handle,
+        state: manifest.state,
+        reason: outcome.map(|outcome| outcome.reason),
+        exit_code: outcome.and_then(|outcome| outcome.exit_code),
+        started_at: manifest.started_at,
+        finished_at: manifest.finished_at,
+    }
+}

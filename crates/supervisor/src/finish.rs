@@ -1,0 +1,216 @@
+//! The end of a process: output complete and synced, terminal manifest on disk, slots back, waiters woken, event and
+//! notice out, in this order.
+//!
+//! Not for deciding the state: that is [`Causes`](procyard_core::Causes).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use procyard_core::{EventKind, LeaderEnd, Leftovers, Outcome, SUPERVISION_LOST, State};
+use procyard_manifest::{Durability, Manifest, spool_name};
+use procyard_runner::ExitStatus;
+use procyard_spool::Spool;
+use tokio::time::Instant;
+use tracing::{error, warn};
+
+use crate::actor::{Actor, until};
+use crate::entry::{Entry, completion_notice};
+use crate::outbox::NoticeItem;
+use crate::shared::{Shared, blocking};
+use crate::{Lease, Notice};
+
+/// How often a terminal manifest is tried before waiters are woken without it.
+const SAVE_ATTEMPTS: u32 = 3;
+const SAVE_PAUSE: Duration = Duration::from_millis(50);
+const SAVE_PAUSE_LAST: Duration = Duration::from_secs(5);
+
+impl Actor {
+    /// Ends the drain and records how the process ended.
+    pub(crate) async fn finish(self, exit: ExitStatus, leftovers: Option<Leftovers>) {
+        let verdict =
+            self.causes.decide(exit.status.map_or(LeaderEnd::Unknown, procyard_core::WaitStatus::end));
+        let mut outcome = Outcome::of(&verdict, exit.status);
+        outcome.leftovers = leftovers;
+        if State::from(verdict.state) == State::Failed && exit.status.is_none() {
+            outcome.diagnostic = Some(SUPERVISION_LOST.to_owned());
+        }
+        let Self { shared, entry, process, drain, lease, .. } = self;
+        let spool = {
+            await_end_of_output(&shared, &entry, drain.at_eof.clone()).await;
+            drain.end().await
+        };
+        if let Some(input) = &entry.input {
+            input.close();
+            outcome.unread_input = input.pending();
+        }
+        process.close().await;
+        terminalise(&shared, &entry, verdict.state.into(), outcome, spool, lease).await;
+    }
+}
+
+/// Waits until every stream is at end of file. The tree is gone by now, so that comes at once, unless somebody
+/// outside it holds a pipe: then the quiet time decides, and the cap whatever is still written.
+async fn await_end_of_output(shared: &Shared, entry: &Entry, mut at_eof: tokio::sync::watch::Receiver<bool>) {
+    let cap = Instant::now() + shared.limits.drain_cap;
+    let mut progress = entry.progress.subscribe();
+    loop {
+        let quiet = Instant::now() + shared.limits.drain_quiet;
+        tokio::select! {
+            biased;
+            _ = at_eof.wait_for(|eof| *eof) => return,
+            Ok(()) = progress.changed() => if Instant::now() >= cap { return },
+            () = until(Some(quiet.min(cap))) => return,
+        }
+    }
+}
+
+/// Makes a process terminal. The one place that does.
+pub(crate) async fn terminalise(
+    shared: &Arc<Shared>,
+    entry: &Arc<Entry>,
+    state: State,
+    outcome: Outcome,
+    spool: Option<Spool>,
+    lease: Lease,
+) {
+    let (disk_bytes, degraded) = settle_spool(shared, entry, spool).await;
+    let finished_at = shared.clock.now();
+    let bounds = entry.open_reader().map(|reader| reader.bounds());
+    let last_output_at = entry.record().manifest.last_output_at;
+    let handed_over = entry.record().manifest.handed_over;
+    let terminal = move |manifest: &mut Manifest| {
+        // A clock that went back must not make an end before its start.
+        let at = finished_at.max(manifest.started_at.unwrap_or(manifest.created_at));
+        manifest.finish(state, outcome.clone(), at);
+        manifest.last_output_at = last_output_at;
+        manifest.handed_over |= handed_over;
+        manifest.storage_degraded |= degraded;
+        if let Some(bounds) = bounds {
+            manifest.spool.total_bytes = bounds.total_bytes;
+            manifest.spool.retained_from = bounds.retained_from;
+            manifest.spool.disk_bytes = Some(disk_bytes);
+        }
+    };
+    let saved = save_terminal(shared, entry, terminal.clone()).await;
+    if !saved {
+        let mut record = entry.record();
+        terminal(&mut record.manifest);
+        record.manifest.storage_degraded = true;
+    }
+    {
+        let mut registry = shared.registry();
+        let mut record = entry.record();
+        if let Some(reservation) = record.reservation.take() {
+            record.retained = Some(registry.ledger.retain(reservation, disk_bytes));
+        }
+        registry.completed += 1;
+        record.completion = Some(registry.completed);
+        record.stall = None;
+    }
+    drop(lease);
+    entry.life.send_modify(|life| {
+        life.state = state;
+        life.teardown_failed = false;
+    });
+    if saved {
+        announce(shared, entry);
+    } else {
+        let (shared, entry) = (Arc::clone(shared), Arc::clone(entry));
+        shared.tasks.clone().spawn(async move { save_late(&shared, &entry, terminal).await });
+    }
+    shared.evict_surplus();
+}
+
+/// Syncs the output and gives its window back: a terminal manifest never names bytes that a power cut can take.
+async fn settle_spool(shared: &Arc<Shared>, entry: &Arc<Entry>, spool: Option<Spool>) -> (u64, bool) {
+    let (owner, entry) = (Arc::clone(shared), Arc::clone(entry));
+    let settled = blocking(move || {
+        let mut degraded = false;
+        let spool = spool.or_else(|| {
+            degraded = true;
+            let options = owner.spool_options_of(&entry.record().manifest);
+            Spool::recover(Arc::clone(&owner.root), &spool_name(&entry.handle), options)
+                .ok()
+                .map(|(spool, _)| spool)
+        });
+        let Some(mut spool) = spool else { return (0, true) };
+        if let Err(error) = spool.sync() {
+            warn!(handle = ?entry.handle, %error, "output could not be synced");
+            degraded = true;
+        }
+        let reader = spool.finish();
+        let disk_bytes = reader.disk_bytes();
+        degraded |= reader.degraded();
+        entry.settle_reader(reader);
+        (disk_bytes, degraded)
+    });
+    settled.await.unwrap_or((0, true))
+}
+
+async fn save_terminal(
+    shared: &Arc<Shared>,
+    entry: &Arc<Entry>,
+    change: impl Fn(&mut Manifest) + Clone + Send + 'static,
+) -> bool {
+    for attempt in 1..=SAVE_ATTEMPTS {
+        match shared.update(entry, Durability::Synced, change.clone()).await {
+            Ok(()) => return true,
+            Err(error) => {
+                warn!(handle = ?entry.handle, %error, attempt, "a terminal manifest could not be saved");
+            }
+        }
+        tokio::time::sleep(SAVE_PAUSE * attempt).await;
+    }
+    false
+}
+
+/// Goes on saving a terminal manifest until the disk takes it or the session ends; only then is it announced.
+async fn save_late(
+    shared: &Arc<Shared>,
+    entry: &Arc<Entry>,
+    change: impl Fn(&mut Manifest) + Clone + Send + 'static,
+) {
+    let mut pause = SAVE_PAUSE;
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(pause) => pause = (pause * 2).min(SAVE_PAUSE_LAST),
+            () = shared.closed.cancelled() => {
+                error!(handle = ?entry.handle, "the session ends with a terminal manifest unsaved");
+                return;
+            }
+        }
+        let change = change.clone();
+        let degraded = move |manifest: &mut Manifest| {
+            change(manifest);
+            manifest.storage_degraded = true;
+        };
+        // What is in memory is terminal already; what is on disk is what the change must start from.
+        if shared.update(entry, Durability::Synced, degraded).await.is_ok() {
+            announce(shared, entry);
+            return;
+        }
+    }
+}
+
+/// Queues the lifecycle event of a terminal process, and the notice that its owner is to get.
+pub(crate) fn announce(shared: &Arc<Shared>, entry: &Arc<Entry>) {
+    let (state, reason, notice) = {
+        let record = entry.record();
+        let manifest = &record.manifest;
+        let due = (manifest.background || manifest.handed_over) && !manifest.published.notification;
+        let reason = manifest.outcome.as_ref().map(|outcome| outcome.reason);
+        (manifest.state, reason, due.then(|| completion_notice(manifest)))
+    };
+    let kind = if state == State::LostOnRestore { EventKind::Lost } else { EventKind::Completed };
+    shared.publish(entry, kind, state, reason);
+    if let Some(notice) = notice {
+        shared.notify(entry.owner, notice);
+    }
+}
+
+impl Shared {
+    /// Queues a notice for the notifier.
+    pub(crate) fn notify(&self, owner: procyard_core::Owner, notice: Notice) {
+        self.notices.push(NoticeItem { owner, notice });
+    }
+}

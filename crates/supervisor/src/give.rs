@@ -1,0 +1,80 @@
+//! Accepting input for a process: its size first, then bytes, then end of file.
+//!
+//! Not for writing it: each process has one writer of its own.
+
+use std::sync::Arc;
+
+use procyard_core::{Handle, Owner};
+use tokio::sync::oneshot;
+
+use crate::actor::Order;
+use crate::entry::Entry;
+use crate::shared::Shared;
+use crate::{InputAccepted, InputRequest, StdinClosed, SupervisorError};
+
+/// The interrupt character of a terminal (`VINTR`, by default).
+const INTERRUPT: u8 = 0x03;
+
+pub(crate) async fn give(
+    shared: &Arc<Shared>,
+    owner: Owner,
+    handle: &Handle,
+    request: InputRequest,
+) -> Result<InputAccepted, SupervisorError> {
+    shared.admit_calls()?;
+    let entry = shared.find(owner, handle)?;
+    let cursor_before = entry.progress.borrow().total_bytes;
+    let writes = !request.data.is_empty() || request.eof;
+    if request.size.is_some() && entry.record().manifest.terminal.is_none() {
+        return Err(SupervisorError::NoTerminal);
+    }
+    if writes {
+        // Refused before the size is applied, so that a refused call has done nothing.
+        check(&entry, request.data.len())?;
+    }
+    if let Some(size) = request.size {
+        let (done, answer) = oneshot::channel();
+        let ended = || SupervisorError::StdinClosed(StdinClosed::Ended(entry.state()));
+        entry.orders.send(Order::Resize { size, done }).await.map_err(|_| ended())?;
+        answer.await.map_err(|_| ended())??;
+    }
+    let accepted_bytes = request.data.len() as u64;
+    let mut pending_bytes = 0;
+    if writes {
+        let input = check(&entry, request.data.len())?;
+        let typed = input.is_terminal().then(|| request.data.contains(&INTERRUPT));
+        pending_bytes = input.push(request.data, request.eof).map_err(|error| explain(&entry, error))?;
+        if let Some(interrupt) = typed {
+            let order = if interrupt { Order::TypedInterrupt } else { Order::TypedOther };
+            // An actor that is gone needs no telling.
+            let _ = entry.orders.send(order).await;
+        }
+    }
+    Ok(InputAccepted { accepted_bytes, pending_bytes, cursor_before })
+}
+
+/// The queue, if it would take this many bytes.
+fn check(entry: &Entry, bytes: usize) -> Result<&crate::input::InputQueue, SupervisorError> {
+    let state = entry.state();
+    let Some(input) = &entry.input else {
+        let closed = if state.is_terminal() { StdinClosed::Ended(state) } else { StdinClosed::Never };
+        return Err(SupervisorError::StdinClosed(closed));
+    };
+    if state.is_terminal() {
+        return Err(SupervisorError::StdinClosed(StdinClosed::Ended(state)));
+    }
+    if bytes > 0 {
+        input.check(bytes).map_err(|error| explain(entry, error))?;
+    }
+    Ok(input)
+}
+
+/// A queue that closed because the process ended says so.
+fn explain(entry: &Entry, error: SupervisorError) -> SupervisorError {
+    match (error, entry.state()) {
+        (SupervisorError::StdinClosed(_), state) if state.is_terminal() => {
+            SupervisorError::StdinClosed(StdinClosed::Ended(state))
+        }
+        (error, _) => error,
+    }
+}

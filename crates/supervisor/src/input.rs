@@ -1,0 +1,179 @@
+//! Input to one process: a bounded queue, and the one task that writes it.
+//!
+//! Not for deciding who may write: that has happened before.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use procyard_runner::Input;
+use tokio::io::AsyncWriteExt as _;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::{StdinClosed, SupervisorError};
+
+/// The end-of-transmission character: what ends input on a terminal in canonical mode.
+const EOT: u8 = 0x04;
+
+enum Piece {
+    Bytes(Vec<u8>),
+    Eof,
+}
+
+struct Queue {
+    pieces: VecDeque<Piece>,
+    pending: u64,
+    /// End of file was accepted, on a pipe: nothing more is.
+    ended: bool,
+    /// The other side is gone.
+    broken: bool,
+}
+
+/// The pending input of one process. A write is accepted whole or refused whole, in the order of acceptance.
+pub(crate) struct InputQueue {
+    limit: u64,
+    terminal: bool,
+    /// Guards the queue; held for a push, a pop or a look.
+    queue: Mutex<Queue>,
+    wake: Notify,
+}
+
+impl InputQueue {
+    pub(crate) fn new(limit: u64, terminal: bool) -> Self {
+        let queue = Queue { pieces: VecDeque::new(), pending: 0, ended: false, broken: false };
+        Self { limit, terminal, queue: Mutex::new(queue), wake: Notify::new() }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
+    pub(crate) fn pending(&self) -> u64 {
+        self.queue().pending
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        let queue = self.queue();
+        !queue.ended && !queue.broken
+    }
+
+    /// Whether `bytes` more would be accepted now.
+    pub(crate) fn check(&self, bytes: usize) -> Result<(), SupervisorError> {
+        self.queue().admit(bytes, self.limit)
+    }
+
+    /// Accepts data, and end of file after it. End of file alone is idempotent on a pipe.
+    pub(crate) fn push(&self, data: Vec<u8>, eof: bool) -> Result<u64, SupervisorError> {
+        let pending = {
+            let mut queue = self.queue();
+            if data.is_empty() && eof && queue.ended && !queue.broken {
+                return Ok(queue.pending);
+            }
+            queue.admit(data.len(), self.limit)?;
+            if !data.is_empty() {
+                queue.pending += data.len() as u64;
+                queue.pieces.push_back(Piece::Bytes(data));
+            }
+            if eof {
+                queue.pieces.push_back(Piece::Eof);
+                queue.ended = !self.terminal;
+            }
+            queue.pending
+        };
+        self.wake.notify_one();
+        Ok(pending)
+    }
+
+    /// The process ended: nothing more is accepted.
+    pub(crate) fn close(&self) {
+        self.queue().broken = true;
+    }
+
+    async fn next(&self) -> Piece {
+        loop {
+            let piece = self.queue().pieces.pop_front();
+            match piece {
+                Some(piece) => return piece,
+                None => self.wake.notified().await,
+            }
+        }
+    }
+
+    /// Writes what is queued until end of file, a broken pipe, or `stop`. Never blocks anybody else.
+    pub(crate) async fn write_to(&self, mut input: Input, stop: CancellationToken) {
+        // Whether the last byte that went to a terminal ended a line: else end of transmission is sent twice, once
+        // to pass the line on and once to end it.
+        let mut at_line_start = true;
+        loop {
+            let piece = tokio::select! {
+                piece = self.next() => piece,
+                () = stop.cancelled() => return,
+            };
+            let written = tokio::select! {
+                written = self.write_piece(&mut input, piece, &mut at_line_start) => written,
+                () = stop.cancelled() => return,
+            };
+            match written {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(_) => {
+                    self.queue().broken = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// True while more may follow.
+    async fn write_piece(
+        &self,
+        input: &mut Input,
+        piece: Piece,
+        at_line_start: &mut bool,
+    ) -> std::io::Result<bool> {
+        match piece {
+            Piece::Bytes(bytes) => {
+                let mut rest = &bytes[..];
+                while !rest.is_empty() {
+                    let taken = input.write(rest).await?;
+                    if taken == 0 {
+                        return Err(std::io::ErrorKind::WriteZero.into());
+                    }
+                    rest = &rest[taken..];
+                    self.queue().pending -= taken as u64;
+                }
+                input.flush().await?;
+                *at_line_start = matches!(bytes.last(), Some(b'\n' | b'\r') | None);
+                Ok(true)
+            }
+            Piece::Eof if self.terminal => {
+                let ends: &[u8] = if *at_line_start { &[EOT] } else { &[EOT, EOT] };
+                input.write_all(ends).await?;
+                input.flush().await?;
+                *at_line_start = true;
+                Ok(true)
+            }
+            Piece::Eof => {
+                input.shutdown().await?;
+                Ok(false)
+            }
+        }
+    }
+}
+
+impl Queue {
+    fn admit(&self, bytes: usize, limit: u64) -> Result<(), SupervisorError> {
+        if self.ended || self.broken {
+            return Err(SupervisorError::StdinClosed(StdinClosed::Eof));
+        }
+        let free = limit.saturating_sub(self.pending);
+        if bytes as u64 > free {
+            return Err(SupervisorError::Backpressure { pending: self.pending, free });
+        }
+        Ok(())
+    }
+}

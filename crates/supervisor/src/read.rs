@@ -1,0 +1,89 @@
+//! Reading output at a cursor, from the end, or from the head that is always kept.
+//!
+//! Not for text: bytes come back as they were printed.
+
+use std::sync::Arc;
+
+use procyard_core::{Handle, Owner};
+use procyard_spool::{Page, Read, ReadError, SpoolReader};
+
+use crate::entry::Entry;
+use crate::shared::{Shared, blocking};
+use crate::{ReadFrom, ReadRequest, Snapshot, SupervisorError};
+
+/// The most bytes that one read returns.
+pub const READ_MAX: usize = 4 * 1024 * 1024;
+
+/// How far back from the end a read of the last lines looks for their beginning.
+const TAIL_SCAN_MAX: u64 = 8 * 1024 * 1024;
+
+/// Reads; from memory where the window has it, else on a blocking thread.
+pub(crate) async fn read(
+    shared: &Arc<Shared>,
+    owner: Owner,
+    handle: &Handle,
+    request: ReadRequest,
+) -> Result<(Page, Snapshot), SupervisorError> {
+    shared.admit_calls()?;
+    let entry = shared.find(owner, handle)?;
+    let page = read_entry(shared, &entry, request).await?;
+    // Taken after the page, so that a terminal state never comes with an end of output that was not the last.
+    let snapshot = entry.snapshot();
+    Ok((page, snapshot))
+}
+
+pub(crate) async fn read_entry(
+    shared: &Arc<Shared>,
+    entry: &Arc<Entry>,
+    request: ReadRequest,
+) -> Result<Page, SupervisorError> {
+    let max_bytes = request.max_bytes.min(READ_MAX);
+    if let (ReadFrom::Cursor(cursor), Some(reader)) = (request.from, entry.open_reader())
+        && let Some(page) = reader.read_window(&Read { cursor, max_bytes, streams: request.streams })
+    {
+        return page.map_err(refused);
+    }
+    let (shared, entry) = (Arc::clone(shared), Arc::clone(entry));
+    blocking(move || {
+        let reader = open(&shared, &entry)?;
+        let page = match request.from {
+            ReadFrom::Cursor(cursor) => reader.read(&Read { cursor, max_bytes, streams: request.streams }),
+            ReadFrom::TailBytes(bytes) => reader.tail(bytes.min(max_bytes as u64), request.streams),
+            ReadFrom::TailLines(lines) => {
+                reader.tail_lines(lines, TAIL_SCAN_MAX.min(max_bytes as u64), request.streams)
+            }
+        };
+        page.map_err(refused)
+    })
+    .await?
+}
+
+/// The head of the stream, from memory.
+pub(crate) async fn head(
+    shared: &Arc<Shared>,
+    owner: Owner,
+    handle: &Handle,
+) -> Result<(Page, Snapshot), SupervisorError> {
+    shared.admit_calls()?;
+    let entry = shared.find(owner, handle)?;
+    let page = if let Some(reader) = entry.open_reader() {
+        reader.head()
+    } else {
+        let (shared, entry) = (Arc::clone(shared), Arc::clone(&entry));
+        blocking(move || open(&shared, &entry).map(|reader| reader.head())).await??
+    };
+    Ok((page, entry.snapshot()))
+}
+
+fn open(shared: &Shared, entry: &Entry) -> Result<SpoolReader, SupervisorError> {
+    entry
+        .reader(|options| shared.open_spool(&entry.handle, options))
+        .map_err(|error| SupervisorError::Spool(Box::new(error)))
+}
+
+fn refused(error: ReadError) -> SupervisorError {
+    match error {
+        ReadError::CursorAhead { total_bytes } => SupervisorError::CursorAhead { total_bytes },
+        other => SupervisorError::Spool(Box::new(other)),
+    }
+}

@@ -1,0 +1,144 @@
+//! The path from "the leader has ended" to "the tree is proven empty".
+//!
+//! Not for the record of the end: that is [finish](crate::finish).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use procyard_core::{LeftoverAction, Leftovers};
+use procyard_runner::{Signal, TreeProof};
+use tokio::time::Instant;
+use tracing::warn;
+
+use crate::LeftoverPolicy;
+use crate::actor::{Actor, until};
+
+/// How long the proof rests between attempts once it has failed.
+const PROOF_PAUSE: Duration = Duration::from_secs(1);
+
+impl Actor {
+    /// Ends or awaits what outlived the leader, and proves the tree empty. Says what outlived it.
+    pub(crate) async fn settle(&mut self) -> Option<Leftovers> {
+        let leftovers = match self.leftovers {
+            LeftoverPolicy::Wait => self.wait_for_leftovers().await,
+            LeftoverPolicy::Kill => self.end_leftovers().await,
+        };
+        self.prove_empty().await;
+        leftovers
+    }
+
+    async fn wait_for_leftovers(&mut self) -> Option<Leftovers> {
+        let TreeProof::Survivors(count) = self.process.tree().await else { return None };
+        while !self.stopping {
+            if self.empties_before(None).await {
+                break;
+            }
+        }
+        let action = if self.stopping { LeftoverAction::Killed } else { LeftoverAction::Waited };
+        Some(Leftovers { count, action })
+    }
+
+    async fn end_leftovers(&mut self) -> Option<Leftovers> {
+        if self.stopping || self.output_settles().await {
+            return None;
+        }
+        let TreeProof::Survivors(count) = self.process.tree().await else { return None };
+        if !self.stopping {
+            let _ = self.deliver(Signal::Terminate).await;
+            let grace = Instant::now() + self.shared.limits.leftover_grace;
+            while !self.stopping && Instant::now() < grace {
+                if self.empties_before(Some(grace)).await {
+                    break;
+                }
+            }
+        }
+        Some(Leftovers { count, action: LeftoverAction::Killed })
+    }
+
+    /// Waits until both pipes are at end of file, or were quiet, or the cap is reached: what the leader's pipeline
+    /// still prints belongs to its output. True when the tree is empty by then.
+    async fn output_settles(&mut self) -> bool {
+        let cap = Instant::now() + self.shared.limits.drain_cap;
+        let process = Arc::clone(&self.process);
+        let mut progress = self.entry.progress.subscribe();
+        let mut at_eof = self.drain.at_eof.clone();
+        let mut quiet = Instant::now() + self.shared.limits.drain_quiet;
+        loop {
+            let happening = tokio::select! {
+                biased;
+                proof = process.emptied() => return proof == TreeProof::Empty,
+                happening = self.happening() => happening,
+                _ = progress.changed() => {
+                    quiet = Instant::now() + self.shared.limits.drain_quiet;
+                    if Instant::now() >= cap {
+                        return false;
+                    }
+                    continue;
+                }
+                _ = at_eof.wait_for(|eof| *eof) => return false,
+                () = until(Some(quiet.min(cap))) => return false,
+            };
+            self.attend(happening).await;
+            if self.stopping {
+                return false;
+            }
+        }
+    }
+
+    /// True when the tree is proven empty; false when something else happened, or `bound` has passed, or it can
+    /// not be told.
+    async fn empties_before(&mut self, bound: Option<Instant>) -> bool {
+        let process = Arc::clone(&self.process);
+        let happening = tokio::select! {
+            biased;
+            proof = process.emptied() => {
+                if proof == TreeProof::Empty {
+                    return true;
+                }
+                // It cannot be told now; ask again, but not in a spin.
+                until(Some(Instant::now() + PROOF_PAUSE)).await;
+                return false;
+            }
+            happening = self.happening() => happening,
+            () = until(bound) => return false,
+        };
+        self.attend(happening).await;
+        false
+    }
+
+    /// Kills what is left until the tree is proven empty. Until then nothing is given back and nothing is reported
+    /// as stopped; after the bound it says so and goes on.
+    async fn prove_empty(&mut self) {
+        // A terminate that was asked for has its grace first; anything else is killed now.
+        while self.kill_at.is_some() {
+            if self.empties_before(None).await {
+                return;
+            }
+        }
+        loop {
+            match self.process.tree().await {
+                TreeProof::Empty => break,
+                // What cannot be delivered now is delivered by the next attempt.
+                TreeProof::Survivors(_) | TreeProof::Unknown => {
+                    let _ = self.deliver(Signal::Kill).await;
+                }
+            }
+            let bound = Instant::now() + self.shared.limits.proof_bound;
+            while Instant::now() < bound {
+                if self.empties_before(Some(bound)).await {
+                    self.set_teardown_failed(false);
+                    return;
+                }
+            }
+            warn!(handle = ?self.entry.handle, "a tree is not proven empty; the attempt goes on");
+            self.set_teardown_failed(true);
+        }
+        self.set_teardown_failed(false);
+    }
+
+    fn set_teardown_failed(&self, failed: bool) {
+        self.entry
+            .life
+            .send_if_modified(|life| std::mem::replace(&mut life.teardown_failed, failed) != failed);
+    }
+}

@@ -1,0 +1,74 @@
+//! What is known of a process at one moment, from memory.
+//!
+//! Not for output: that is read by cursor.
+
+use std::time::Duration;
+
+use procyard_core::{Identity, Outcome, State, Timestamp};
+use procyard_manifest::CommandRecord;
+use procyard_runner::TerminalSize;
+
+/// Whether a process takes input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StdinStatus {
+    /// It was started without.
+    None,
+    /// It does.
+    Open,
+    /// No longer: end of file was sent, or the process ended.
+    Closed,
+}
+
+impl StdinStatus {
+    /// The wire word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            StdinStatus::None => "none",
+            StdinStatus::Open => "open",
+            StdinStatus::Closed => "closed",
+        }
+    }
+}
+
+/// A process at one moment.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// Who it is.
+    pub identity: Identity,
+    /// What was started.
+    pub command: CommandRecord,
+    /// Its state. A terminal one is on disk.
+    pub state: State,
+    /// Whether it is a background process, from its start or since it was handed over.
+    pub handed_over: bool,
+    /// When it was admitted.
+    pub created_at: Timestamp,
+    /// When the command was executed.
+    pub started_at: Option<Timestamp>,
+    /// When its leader's end had settled.
+    pub finished_at: Option<Timestamp>,
+    /// The lifetime deadline in force, counted from the start.
+    pub deadline: Option<Duration>,
+    /// How it ended.
+    pub outcome: Option<Outcome>,
+    /// Bytes of output so far.
+    pub total_bytes: u64,
+    /// The oldest byte that can still be read.
+    pub retained_from: u64,
+    /// When it last printed something.
+    pub last_output_at: Option<Timestamp>,
+    /// Whether something could not be written to disk.
+    pub storage_degraded: bool,
+    /// Whether its tree could not be proven empty within the bound; the proof goes on.
+    pub teardown_failed: bool,
+    /// Its terminal.
+    pub terminal: Option<TerminalSize>,
+    /// Whether it takes input.
+    pub stdin: StdinStatus,
+    /// Bytes of input accepted and not yet taken.
+    pub pending_input: u64,
+    /// What contains it.
+    pub tier: String,
+    /// The order of admission in this session.
+    pub sequence: u64,
+}

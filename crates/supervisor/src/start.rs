@@ -1,0 +1,367 @@
+//! From a prepared process to a running one: admit, record, spawn, hand to its actor; and the way back when any step
+//! fails or the caller goes away.
+//!
+//! Not for validation of what a model wrote; only what would break the supervisor is refused here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use procyard_core::{
+    EventKind, Handle, Identity, Origin, Outcome, Owner, QuotaRequest, Reason, Refusal, Reservation, State,
+};
+use procyard_manifest::{
+    AccessRecord, Durability, Manifest, StableIds, StdinRecord, TerminalRecord, spool_name,
+};
+use procyard_runner::{PreparedProcess, Process, RunnerError, RunnerErrorKind, StdinMode};
+use procyard_spool::Spool;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::actor::{Actor, MAILBOX, Order};
+use crate::drain::Drain;
+use crate::entry::{Entry, Record};
+use crate::finish::terminalise;
+use crate::input::InputQueue;
+use crate::shared::{Phase, Registry, Shared, blocking, fill_random};
+use crate::{Lease, StartOptions, Started, SupervisorError};
+
+/// The longest lifetime deadline: ten years, so that no clock overflows.
+const DEADLINE_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+
+type Reply = oneshot::Sender<Result<Started, SupervisorError>>;
+
+/// Starts in a task of its own, so that a caller that goes away at any point leaves either a running process
+/// that it had been told of, or nothing.
+pub(crate) async fn start(
+    shared: &Arc<Shared>,
+    owner: Owner,
+    origin: Origin,
+    prepared: Box<dyn PreparedProcess>,
+    lease: Lease,
+    options: StartOptions,
+) -> Result<Started, SupervisorError> {
+    let (reply, answer) = oneshot::channel();
+    let starting = Arc::clone(shared);
+    shared.tasks.spawn(async move { run(&starting, owner, origin, prepared, lease, options, reply).await });
+    answer.await.map_err(|_| SupervisorError::Internal("the start ended without an answer"))?
+}
+
+async fn run(
+    shared: &Arc<Shared>,
+    owner: Owner,
+    origin: Origin,
+    prepared: Box<dyn PreparedProcess>,
+    lease: Lease,
+    options: StartOptions,
+    reply: Reply,
+) {
+    let admission = match admit(shared, owner, origin, prepared.as_ref(), &options) {
+        Ok(Admitted::New(admission)) => *admission,
+        Ok(Admitted::Existing(handle)) => {
+            let _ = reply.send(Ok(Started::Existing(handle)));
+            return;
+        }
+        Err(error) => {
+            let _ = reply.send(Err(error));
+            return;
+        }
+    };
+    let Admission { entry, spool, mut orders } = admission;
+    if let Err(error) = record_starting(shared, &entry).await {
+        shared.forget(&entry);
+        let _ = reply.send(Err(error));
+        return;
+    }
+    let mut reply = reply;
+    let process = match spawn(prepared, &mut reply, &mut orders).await {
+        Ok(process) => process,
+        Err(failure) => {
+            let (state, outcome) = failure.outcome();
+            terminalise(shared, &entry, state, outcome, Some(spool), lease).await;
+            let _ = reply.send(Err(failure.error()));
+            return;
+        }
+    };
+    let handle = entry.handle;
+    let background = options.background;
+    let actor = take_over(shared, &entry, process, spool, orders, lease, options);
+    let started_at = shared.clock.now();
+    let running = shared
+        .update(&entry, Durability::Written, move |manifest| {
+            manifest.state = State::Running;
+            manifest.started_at = Some(started_at.max(manifest.created_at));
+        })
+        .await;
+    if let Err(error) = running {
+        // The command runs and cannot be recorded: it is ended rather than left without a record.
+        order_kill(&entry).await;
+        shared.tasks.spawn(actor.run());
+        let _ = reply.send(Err(error));
+        return;
+    }
+    entry.life.send_modify(|life| life.state = State::Running);
+    let kind = if background { EventKind::Backgrounded } else { EventKind::Started };
+    shared.publish(&entry, kind, State::Running, None);
+    if reply.send(Ok(Started::New(handle))).is_err() {
+        // The caller went away before it could learn the handle.
+        order_kill(&entry).await;
+    }
+    shared.tasks.spawn(actor.run());
+}
+
+async fn order_kill(entry: &Entry) {
+    let stop = Order::Stop {
+        kind: procyard_core::StopKind::Kill,
+        by: procyard_core::Requester::Owner,
+        grace: Duration::ZERO,
+        delivered: None,
+    };
+    // The mailbox is empty or nearly so: nobody knows the process yet.
+    let _ = entry.orders.send(stop).await;
+}
+
+enum Admitted {
+    New(Box<Admission>),
+    Existing(Handle),
+}
+
+struct Admission {
+    entry: Arc<Entry>,
+    spool: Spool,
+    orders: mpsc::Receiver<Order>,
+}
+
+/// Checks, reserves, mints and registers; touches no disk. Everything that it refuses leaves nothing behind.
+fn admit(
+    shared: &Arc<Shared>,
+    owner: Owner,
+    origin: Origin,
+    prepared: &dyn PreparedProcess,
+    options: &StartOptions,
+) -> Result<Admitted, SupervisorError> {
+    let ceiling = check(shared, owner, options)?;
+    let ids = StableIds::generate(fill_random)?;
+    let now = shared.clock.now();
+    let mut registry = shared.registry();
+    match registry.phase {
+        Phase::Active => {}
+        Phase::Inactive => return Err(SupervisorError::NotActive),
+        Phase::ShuttingDown => return Err(SupervisorError::ShuttingDown),
+    }
+    if let Some(key) = &options.command.idempotency
+        && let Some(handle) = registry.find_idempotent(owner, &key.key, &key.digest)?
+    {
+        return Ok(Admitted::Existing(handle));
+    }
+    let window_bytes = shared.limits.window_bytes;
+    let request = QuotaRequest { window_bytes, spool_bytes: ceiling };
+    let (reservation, evicted) = reserve(&mut registry, owner, request)?;
+    let taken = |handle: &Handle| registry.entries.contains_key(&(owner, *handle));
+    let handle = Handle::generate(fill_random, taken);
+    let handle = match handle {
+        Ok(handle) => handle,
+        Err(error) => {
+            registry.ledger.release(reservation);
+            return Err(error.into());
+        }
+    };
+    let identity = Identity { handle, owner, origin };
+    let access = AccessRecord::from(&prepared.effective_access());
+    let mut manifest = Manifest::new(identity, options.command.clone(), access, ids, now);
+    prepared.tier().as_str().clone_into(&mut manifest.tier);
+    manifest.terminal = options.terminal.map(|size| TerminalRecord { rows: size.rows, cols: size.cols });
+    manifest.stdin = match options.stdin {
+        StdinMode::Open => StdinRecord::Open,
+        StdinMode::Null => StdinRecord::None,
+    };
+    manifest.background = options.background;
+    manifest.deadline_at = options.deadline.map(|deadline| now.after(deadline));
+    manifest.spool.ceiling = Some(ceiling);
+    registry.admitted += 1;
+    let spool = Spool::create(Arc::clone(&shared.root), &spool_name(&handle), shared.spool_options(ceiling));
+    let takes_input = options.terminal.is_some() || options.stdin == StdinMode::Open;
+    let input = takes_input
+        .then(|| Arc::new(InputQueue::new(shared.limits.pending_input_bytes, options.terminal.is_some())));
+    let (sender, orders) = mpsc::channel(MAILBOX);
+    let record = Record {
+        manifest,
+        deadline: options.deadline,
+        reservation: Some(reservation),
+        retained: None,
+        completion: None,
+        stall: None,
+    };
+    let entry = Arc::new(Entry::live(record, registry.admitted, sender, input, spool.reader()));
+    registry.insert(Arc::clone(&entry));
+    drop(registry);
+    shared.remove_from_disk(evicted);
+    Ok(Admitted::New(Box::new(Admission { entry, spool, orders })))
+}
+
+/// Refuses what cannot be supervised; the effective ceiling of the spool.
+fn check(shared: &Shared, owner: Owner, options: &StartOptions) -> Result<u64, SupervisorError> {
+    if owner.session != shared.session {
+        return Err(SupervisorError::NotFound);
+    }
+    if options.background && !shared.notifies() {
+        return Err(SupervisorError::NotificationsUnsupported);
+    }
+    if options.deadline.is_some_and(|deadline| deadline > DEADLINE_MAX) {
+        return Err(SupervisorError::invalid("timeout", "must be at most ten years"));
+    }
+    if options.input.is_some() && (options.terminal.is_some() || options.stdin == StdinMode::Null) {
+        return Err(SupervisorError::invalid("input", "needs a standard input that is a pipe"));
+    }
+    if options.input.as_ref().is_some_and(|input| input.len() as u64 > shared.limits.pending_input_bytes) {
+        let problem = format!("must be at most {} bytes", shared.limits.pending_input_bytes);
+        return Err(SupervisorError::invalid("input", problem));
+    }
+    let configured = shared.limits.spool_bytes;
+    match options.spool_ceiling {
+        None => Ok(configured),
+        Some(0) => Err(SupervisorError::invalid("max_output_bytes", "must be positive")),
+        Some(ceiling) if ceiling > configured => {
+            Err(SupervisorError::invalid("max_output_bytes", format!("must be at most {configured}")))
+        }
+        Some(ceiling) => Ok(ceiling),
+    }
+}
+
+/// Reserves, evicting least recently used output before a start is refused for space.
+fn reserve(
+    registry: &mut Registry,
+    owner: Owner,
+    request: QuotaRequest,
+) -> Result<(Reservation, Vec<Handle>), SupervisorError> {
+    match registry.ledger.reserve(owner, request) {
+        Ok(reservation) => Ok((reservation, Vec::new())),
+        Err(Refusal::SpoolBytes { shortfall, evictable, .. }) if shortfall <= evictable => {
+            let evicted = registry.evict_bytes(shortfall);
+            Ok((registry.ledger.reserve(owner, request)?, evicted))
+        }
+        Err(refusal) => Err(refusal.into()),
+    }
+}
+
+async fn record_starting(shared: &Arc<Shared>, entry: &Arc<Entry>) -> Result<(), SupervisorError> {
+    let (shared, entry) = (Arc::clone(shared), Arc::clone(entry));
+    blocking(move || {
+        let manifest = entry.record().manifest.clone();
+        shared.manifests.create(&manifest)
+    })
+    .await?
+    .map_err(SupervisorError::storage)
+}
+
+/// Why there is no process.
+enum SpawnFailure {
+    Runner(RunnerError),
+    Stopped,
+    CallerGone,
+}
+
+impl SpawnFailure {
+    fn outcome(&self) -> (State, Outcome) {
+        match self {
+            SpawnFailure::Runner(error) => {
+                (State::Failed, Outcome::diagnosed(Reason::Failed, &error.public().message))
+            }
+            SpawnFailure::CallerGone => {
+                (State::Failed, Outcome::diagnosed(Reason::Failed, "the start was cancelled"))
+            }
+            SpawnFailure::Stopped => {
+                let mut outcome = Outcome::diagnosed(Reason::Terminated, "");
+                outcome.diagnostic = None;
+                (State::Terminated, outcome)
+            }
+        }
+    }
+
+    fn error(self) -> SupervisorError {
+        match self {
+            SpawnFailure::Runner(error) => error.into(),
+            SpawnFailure::Stopped => SupervisorError::StoppedWhileStarting,
+            SpawnFailure::CallerGone => SupervisorError::Internal("the start was cancelled"),
+        }
+    }
+}
+
+/// Starts the process in a task, since a runner is foreign code that may panic or hang; gives up when the caller
+/// goes away or somebody stops the process meanwhile. A start that is given up leaves no process behind.
+async fn spawn(
+    prepared: Box<dyn PreparedProcess>,
+    reply: &mut Reply,
+    orders: &mut mpsc::Receiver<Order>,
+) -> Result<Box<dyn Process>, SpawnFailure> {
+    let mut starting = tokio::spawn(prepared.start());
+    let given_up = tokio::select! {
+        started = &mut starting => {
+            return match started {
+                Ok(Ok(process)) => Ok(process),
+                Ok(Err(error)) => Err(SpawnFailure::Runner(error)),
+                Err(_) => Err(SpawnFailure::Runner(RunnerError::new(
+                    RunnerErrorKind::Setup,
+                    "the runner failed while it started the process",
+                ))),
+            };
+        }
+        () = reply.closed() => SpawnFailure::CallerGone,
+        () = stop_ordered(orders) => SpawnFailure::Stopped,
+    };
+    starting.abort();
+    // A process that came up in the same instant is dropped here, which kills its tree.
+    drop(starting.await);
+    Err(given_up)
+}
+
+/// Resolves when a stop is ordered; other orders make no sense before there is a process.
+async fn stop_ordered(orders: &mut mpsc::Receiver<Order>) {
+    loop {
+        match orders.recv().await {
+            Some(Order::Stop { delivered, .. }) => {
+                if let Some(delivered) = delivered {
+                    let _ = delivered.send(Ok(()));
+                }
+                return;
+            }
+            Some(_) => {}
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Begins draining and input, and builds the actor; its mailbox holds what was ordered meanwhile.
+fn take_over(
+    shared: &Arc<Shared>,
+    entry: &Arc<Entry>,
+    mut process: Box<dyn Process>,
+    spool: Spool,
+    orders: mpsc::Receiver<Order>,
+    lease: Lease,
+    options: StartOptions,
+) -> Actor {
+    let first = match process.stream_mode() {
+        procyard_runner::StreamMode::Pipes => procyard_core::Stream::Stdout,
+        procyard_runner::StreamMode::Terminal => procyard_core::Stream::Terminal,
+    };
+    let outputs = [(first, process.take_stdout()), (procyard_core::Stream::Stderr, process.take_stderr())];
+    let streams = outputs.into_iter().filter_map(|(stream, output)| Some((stream, output?))).collect();
+    let drain = Drain::begin(Arc::clone(entry), Arc::clone(&shared.clock), spool, streams);
+    if let (Some(queue), Some(stdin)) = (entry.input.clone(), process.take_stdin()) {
+        if let Some(input) = options.input {
+            // It fits: the size was checked at admission and the queue was empty.
+            let _ = queue.push(input, true);
+        }
+        let stop = drain.stop.clone();
+        shared.tasks.spawn(async move { queue.write_to(stdin, stop).await });
+    }
+    Actor::new(
+        Arc::clone(shared),
+        Arc::clone(entry),
+        Arc::from(process),
+        orders,
+        drain,
+        options.leftovers,
+        options.stall_window,
+        lease,
+    )
+}

@@ -1,0 +1,134 @@
+//! Stopping a process on request, and handing one over.
+//!
+//! Not for carrying the stop out: the process's own actor does, whether or not the caller stays to see it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use procyard_core::{EventKind, Handle, Owner, Requester, State, StopKind};
+use procyard_manifest::Durability;
+use tokio::sync::oneshot;
+
+use crate::actor::Order;
+use crate::entry::Entry;
+use crate::shared::Shared;
+use crate::{Snapshot, StopRequest, SupervisorError};
+
+/// The longest grace that a stop may ask for.
+const GRACE_MAX: Duration = Duration::from_secs(3600);
+
+/// Stops a process. Of a terminal one it gives the result and sends nothing. Terminate and kill resolve when
+/// the tree is proven empty and the terminal manifest is on disk; an interrupt resolves at the exit or after its grace.
+/// Cancelling it does not cancel the stop.
+pub(crate) async fn stop(
+    shared: &Arc<Shared>,
+    owner: Owner,
+    handle: &Handle,
+    request: StopRequest,
+) -> Result<Snapshot, SupervisorError> {
+    shared.admit_calls()?;
+    let entry = shared.find(owner, handle)?;
+    let grace = request.grace.unwrap_or(shared.limits.graceful_shutdown);
+    if grace > GRACE_MAX {
+        return Err(SupervisorError::invalid(
+            "grace_ms",
+            format!("must be at most {}", GRACE_MAX.as_millis()),
+        ));
+    }
+    if let Some(delivered) = order_stop(&entry, request.kind, Requester::Owner, grace).await {
+        // The actor may end the process before it reads the order: then there is no answer, and no need of one.
+        if let (Ok(result), StopKind::Interrupt) = (delivered.await, request.kind) {
+            result?;
+        }
+    }
+    match request.kind {
+        StopKind::Interrupt => {
+            let _ = tokio::time::timeout(grace, ended(&entry)).await;
+        }
+        StopKind::Terminate | StopKind::Kill => ended(&entry).await?,
+    }
+    Ok(entry.snapshot())
+}
+
+/// Sends the order; `None` when the process is terminal already.
+pub(crate) async fn order_stop(
+    entry: &Entry,
+    kind: StopKind,
+    by: Requester,
+    grace: Duration,
+) -> Option<oneshot::Receiver<Result<(), SupervisorError>>> {
+    if entry.is_terminal() {
+        return None;
+    }
+    let (delivered, answer) = oneshot::channel();
+    let order = Order::Stop { kind, by, grace, delivered: Some(delivered) };
+    entry.orders.send(order).await.ok().map(|()| answer)
+}
+
+/// Resolves when the process is terminal, or with an error when its tree could not be proven empty in time.
+pub(crate) async fn ended(entry: &Entry) -> Result<(), SupervisorError> {
+    let mut life = entry.life.subscribe();
+    let settled =
+        life.wait_for(|life| life.state.is_terminal() || life.teardown_failed).await.map(|life| *life);
+    match settled {
+        Ok(life) if life.state.is_terminal() => Ok(()),
+        Ok(_) => Err(SupervisorError::TeardownFailed),
+        Err(_) => Err(SupervisorError::Internal("the process lost its record")),
+    }
+}
+
+/// Makes a yielded process a background one: its owner now gets a notice of its end, and a default deadline is
+/// lifted.
+pub(crate) async fn hand_over(
+    shared: &Arc<Shared>,
+    owner: Owner,
+    handle: &Handle,
+    lift_deadline: bool,
+) -> Result<Snapshot, SupervisorError> {
+    shared.admit_calls()?;
+    if !shared.notifies() {
+        return Err(SupervisorError::NotificationsUnsupported);
+    }
+    let entry = shared.find(owner, handle)?;
+    if lift_deadline && entry.orders.send(Order::LiftDeadline).await.is_ok() {
+        entry.record().deadline = None;
+    }
+    let newly = {
+        let mut record = entry.record();
+        let newly = !record.manifest.background && !record.manifest.handed_over && !entry.is_terminal();
+        record.manifest.handed_over |= newly;
+        newly
+    };
+    if newly {
+        // Saved with what follows at the latest: a hand-over that a crash forgets has no caller left to tell.
+        let lifted = lift_deadline;
+        let saved = shared
+            .update(&entry, Durability::Written, move |manifest| {
+                manifest.handed_over = true;
+                if lifted {
+                    manifest.deadline_at = None;
+                }
+            })
+            .await;
+        if let Err(error) = saved {
+            tracing::warn!(handle = ?entry.handle, %error, "a hand-over could not be recorded");
+        }
+        shared.publish(&entry, EventKind::Backgrounded, State::Running, None);
+    }
+    Ok(entry.snapshot())
+}
+
+/// The caller of a foreground call went away before its result: the process is stopped, and its owner gets a notice of
+/// the outcome that nobody saw.
+pub(crate) fn abandon(shared: &Arc<Shared>, owner: Owner, handle: &Handle) {
+    let Ok(entry) = shared.find(owner, handle) else { return };
+    entry.record().manifest.handed_over = true;
+    let grace = shared.limits.graceful_shutdown;
+    if entry.is_terminal() {
+        crate::notices::remember(shared, &entry);
+        return;
+    }
+    shared.tasks.spawn(async move {
+        let _ = order_stop(&entry, StopKind::Terminate, Requester::Owner, grace).await;
+    });
+}

@@ -1,0 +1,243 @@
+//! The supervisor of one session as its callers hold it.
+//!
+//! Not for behaviour: each verb has its own file, named after it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use procyard_core::{Handle, Limits, NotificationId, Origin, Owner, SessionId};
+use procyard_manifest::IdempotencyRecord;
+use procyard_runner::PreparedProcess;
+use procyard_spool::Page;
+use procyard_store::Dir;
+use tokio_util::sync::CancellationToken;
+
+use crate::outbox::{EventCourier, NoticeCourier};
+use crate::shared::{Phase, Shared, blocking};
+use crate::{
+    Clock, InputAccepted, InputRequest, Lease, Notice, ReadRequest, RestoreReport, Services, ShutdownReport,
+    Snapshot, StartOptions, Started, StopRequest, SupervisorError, SystemClock, Target, Until, WaitMode,
+    Waited,
+};
+
+/// Supervises the processes of one session. Cheap to clone; when the last clone is dropped without a
+/// [`Supervisor::shutdown`], every tree is killed.
+#[derive(Clone)]
+pub struct Supervisor {
+    shared: Arc<Shared>,
+    // Held by callers only, never by the session's own tasks.
+    _last: Arc<CancelOnDrop>,
+}
+
+struct CancelOnDrop(CancellationToken);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+impl Supervisor {
+    /// A supervisor over the session's private directory. It needs no runner, ever; it serves no call before
+    /// [`Supervisor::activate`].
+    pub fn new(session: SessionId, limits: Limits, root: Arc<dyn Dir>) -> Self {
+        Self::with_clock(session, limits, root, Arc::new(SystemClock))
+    }
+
+    /// The same, with another source of wall-clock time.
+    pub fn with_clock(session: SessionId, limits: Limits, root: Arc<dyn Dir>, clock: Arc<dyn Clock>) -> Self {
+        let shared = Shared::new(session, limits, root, clock);
+        let last = Arc::new(CancelOnDrop(shared.abandoned.clone()));
+        Self { shared: Arc::new(shared), _last: last }
+    }
+
+    /// Binds the services, restores what earlier supervisors of this session recorded, and begins to serve calls.
+    /// Once. Not cancellation safe: drop the supervisor when it was cancelled.
+    pub async fn activate(&self, services: Services) -> Result<RestoreReport, SupervisorError> {
+        let shared = &self.shared;
+        shared.services.set(services).map_err(|_| SupervisorError::AlreadyActive)?;
+        let restoring = Arc::clone(shared);
+        let report = blocking(move || crate::restore::restore(&restoring)).await??;
+        shared.registry().phase = Phase::Active;
+        self.spawn_outboxes();
+        shared.evict_surplus();
+        Ok(report)
+    }
+
+    fn spawn_outboxes(&self) {
+        let Some(services) = self.shared.services.get().cloned() else { return };
+        let tasks = &self.shared.tasks;
+        if let Some(publisher) = services.publisher {
+            let shared = Arc::clone(&self.shared);
+            let courier = EventCourier { shared: Arc::clone(&shared), publisher };
+            tasks.spawn(async move { shared.events.deliver(shared.closed.clone(), courier).await });
+        }
+        if let Some(notifier) = services.notifier {
+            let shared = Arc::clone(&self.shared);
+            let courier = NoticeCourier { notifier };
+            tasks.spawn(async move { shared.notices.deliver(shared.closed.clone(), courier).await });
+        }
+    }
+
+    /// The session.
+    pub fn session(&self) -> SessionId {
+        self.shared.session
+    }
+
+    /// The limits in force.
+    pub fn limits(&self) -> &Limits {
+        &self.shared.limits
+    }
+
+    /// Whether completions can be announced, which background use needs.
+    pub fn notifies(&self) -> bool {
+        self.shared.notifies()
+    }
+
+    /// Starts a prepared process. When this returns, the command was executed and is recorded, and lives
+    /// independently of the caller. Dropping the future before that undoes everything: no process, slot, lease
+    /// or non-terminal record stays behind.
+    pub async fn start(
+        &self,
+        owner: Owner,
+        origin: Origin,
+        prepared: Box<dyn PreparedProcess>,
+        lease: Lease,
+        options: StartOptions,
+    ) -> Result<Started, SupervisorError> {
+        crate::start::start(&self.shared, owner, origin, prepared, lease, options).await
+    }
+
+    /// Looks an idempotency key up before anything is prepared: the process that it started with the same
+    /// arguments, or a conflict.
+    pub fn find_idempotent(
+        &self,
+        owner: Owner,
+        record: &IdempotencyRecord,
+    ) -> Result<Option<Handle>, SupervisorError> {
+        self.shared.admit_calls()?;
+        self.shared.registry().find_idempotent(owner, &record.key, &record.digest)
+    }
+
+    /// A process as it is now, from memory.
+    pub fn snapshot(&self, owner: Owner, handle: &Handle) -> Result<Snapshot, SupervisorError> {
+        self.shared.admit_calls()?;
+        Ok(self.shared.find(owner, handle)?.snapshot())
+    }
+
+    /// The processes of this owner, running and retained, newest first.
+    pub fn list(&self, owner: Owner) -> Vec<Snapshot> {
+        let mut list: Vec<_> = self.shared.entries_of(owner).iter().map(|entry| entry.snapshot()).collect();
+        list.sort_by_key(|snapshot| std::cmp::Reverse(snapshot.sequence));
+        list
+    }
+
+    /// Reads output. From memory where the window has it; else on a blocking thread. Cancellation safe.
+    pub async fn read(
+        &self,
+        owner: Owner,
+        handle: &Handle,
+        request: ReadRequest,
+    ) -> Result<(Page, Snapshot), SupervisorError> {
+        crate::read::read(&self.shared, owner, handle, request).await
+    }
+
+    /// The first bytes of the stream, at most 16 KiB, kept whatever falls out later. Cancellation safe.
+    pub async fn head(&self, owner: Owner, handle: &Handle) -> Result<(Page, Snapshot), SupervisorError> {
+        crate::read::head(&self.shared, owner, handle).await
+    }
+
+    /// Waits for output or for the end; see [`Until`]. Cancellation safe, but for the probes, which are dropped.
+    pub async fn wait(
+        &self,
+        owner: Owner,
+        mode: WaitMode,
+        until: Until,
+        targets: Vec<Target>,
+        timeout: Duration,
+    ) -> Result<Vec<Waited>, SupervisorError> {
+        crate::wait::wait(&self.shared, owner, mode, until, targets, timeout).await
+    }
+
+    /// Resolves when nothing was printed for `quiet`, or the process is terminal, or `within` has passed.
+    pub async fn quiet(
+        &self,
+        owner: Owner,
+        handle: &Handle,
+        quiet: Duration,
+        within: Duration,
+    ) -> Result<(), SupervisorError> {
+        crate::wait::quiet(&self.shared, owner, handle, quiet, within).await
+    }
+
+    /// Gives input to a process: accepted whole or refused whole, never waiting for the process to read it.
+    /// A size is applied first; when that fails, nothing is written.
+    pub async fn input(
+        &self,
+        owner: Owner,
+        handle: &Handle,
+        request: InputRequest,
+    ) -> Result<InputAccepted, SupervisorError> {
+        crate::give::give(&self.shared, owner, handle, request).await
+    }
+
+    /// Stops a process; see [`StopRequest`]. Of a terminal process it gives the result and sends nothing.
+    /// Cancelling it does not cancel the stop.
+    pub async fn stop(
+        &self,
+        owner: Owner,
+        handle: &Handle,
+        request: StopRequest,
+    ) -> Result<Snapshot, SupervisorError> {
+        crate::stop::stop(&self.shared, owner, handle, request).await
+    }
+
+    /// Makes a yielded process a background one; `lift_deadline` removes its lifetime deadline.
+    pub async fn hand_over(
+        &self,
+        owner: Owner,
+        handle: &Handle,
+        lift_deadline: bool,
+    ) -> Result<Snapshot, SupervisorError> {
+        crate::stop::hand_over(&self.shared, owner, handle, lift_deadline).await
+    }
+
+    /// The caller of a foreground call went away before its result: the process is terminated, and its owner gets a
+    /// notice of the outcome that nobody saw. Returns at once; must be called within a runtime.
+    pub fn abandon(&self, owner: Owner, handle: &Handle) {
+        crate::stop::abandon(&self.shared, owner, handle);
+    }
+
+    /// What this owner was not told yet: completions in their order, then stalls.
+    pub fn notices(&self, owner: Owner) -> Vec<Notice> {
+        crate::notices::pending(&self.shared, owner)
+    }
+
+    /// Whether there is anything that this owner was not told, so that an idle agent can be woken.
+    pub fn has_pending(&self, owner: Owner) -> bool {
+        crate::notices::any_pending(&self.shared, owner)
+    }
+
+    /// These notices were handed to the transport. Must be called within a runtime.
+    pub fn delivered(&self, owner: Owner, notices: &[NotificationId]) {
+        crate::notices::delivered(&self.shared, owner, notices);
+    }
+
+    /// The owner has learnt how these processes ended, from results that were handed to the transport. Must be called
+    /// within a runtime.
+    pub fn learnt(&self, owner: Owner, handles: &[Handle]) {
+        crate::notices::learnt(&self.shared, owner, handles);
+    }
+
+    /// Ends the session: closes admission, stops every tree and proves it empty, joins every task. Idempotent; bounded
+    /// by the graceful period, the proof bound and the drain cap.
+    pub async fn shutdown(&self) -> ShutdownReport {
+        crate::shutdown::shutdown(&self.shared).await
+    }
+}
+
+impl std::fmt::Debug for Supervisor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Supervisor").field("session", &self.shared.session).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,221 @@
+//! Waiting for output or for the end of processes. Wake-ups come from appends and from the terminal transition; nothing
+//! polls on a timer.
+//!
+//! Not for looking at output: a [`Probe`](crate::Probe) does.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use procyard_core::{Handle, Owner, Waiter};
+use procyard_spool::StreamFilter;
+use tokio::time::Instant;
+
+use crate::entry::Entry;
+use crate::read::read_entry;
+use crate::shared::Shared;
+use crate::{Probe, ReadFrom, ReadRequest, SupervisorError, Target, Until, WaitMode, Waited};
+
+/// How much output a probe is fed at a time.
+const FEED_BYTES: usize = 64 * 1024;
+
+/// The most targets of one wait.
+pub const TARGETS_MAX: usize = 64;
+
+/// A waiter's place, given back on every path.
+struct Place<'a> {
+    shared: &'a Shared,
+    waiter: Option<Waiter>,
+}
+
+impl<'a> Place<'a> {
+    fn take(shared: &'a Shared) -> Result<Self, SupervisorError> {
+        let waiter = shared.registry().ledger.reserve_waiter()?;
+        Ok(Self { shared, waiter: Some(waiter) })
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if let Some(waiter) = self.waiter.take() {
+            self.shared.registry().ledger.release_waiter(waiter);
+        }
+    }
+}
+
+/// Waits until one target or each is satisfied, or the timeout has passed. Cancellation safe.
+pub(crate) async fn wait(
+    shared: &Arc<Shared>,
+    owner: Owner,
+    mode: WaitMode,
+    until: Until,
+    targets: Vec<Target>,
+    timeout: Duration,
+) -> Result<Vec<Waited>, SupervisorError> {
+    shared.admit_calls()?;
+    if targets.is_empty() || targets.len() > TARGETS_MAX {
+        return Err(SupervisorError::invalid("process_ids", format!("must be 1 to {TARGETS_MAX}")));
+    }
+    let place = Place::take(shared)?;
+    let mut watches: Vec<Watch> =
+        targets.into_iter().map(|target| Watch::new(shared, owner, target)).collect();
+    {
+        let mut pending: Vec<_> =
+            watches.iter_mut().map(|watch| Some(Box::pin(watch.satisfy(shared, until)))).collect();
+        let all = poll_fn(|context| {
+            let mut open = 0_usize;
+            let mut done = 0_usize;
+            for slot in &mut pending {
+                match slot.as_mut().map(|future| Pin::new(future).poll(context)) {
+                    Some(Poll::Pending) => open += 1,
+                    Some(Poll::Ready(())) => {
+                        *slot = None;
+                        done += 1;
+                    }
+                    None => done += 1,
+                }
+            }
+            let enough = match mode {
+                WaitMode::Any => done > 0,
+                WaitMode::All => open == 0,
+            };
+            if enough { Poll::Ready(()) } else { Poll::Pending }
+        });
+        // The time limit of a wait is not an error: what is not satisfied by then says so.
+        let _ = tokio::time::timeout(timeout, all).await;
+    }
+    drop(place);
+    let waited = watches.into_iter().map(Watch::into_waited);
+    Ok(waited.collect())
+}
+
+/// Waits until nothing was printed for `quiet`, or the process is terminal, or `within` has passed.
+pub(crate) async fn quiet(
+    shared: &Arc<Shared>,
+    owner: Owner,
+    handle: &Handle,
+    quiet: Duration,
+    within: Duration,
+) -> Result<(), SupervisorError> {
+    shared.admit_calls()?;
+    let entry = shared.find(owner, handle)?;
+    let _place = Place::take(shared)?;
+    let end = Instant::now() + within;
+    let mut progress = entry.progress.subscribe();
+    let mut life = entry.life.subscribe();
+    loop {
+        let due = (progress.borrow_and_update().at + quiet).min(end);
+        tokio::select! {
+            biased;
+            _ = life.wait_for(|life| life.state.is_terminal()) => return Ok(()),
+            Ok(()) = progress.changed() => {}
+            () = tokio::time::sleep_until(due) => return Ok(()),
+        }
+    }
+}
+
+struct Watch {
+    handle: Handle,
+    entry: Option<Arc<Entry>>,
+    /// How far the probe was fed.
+    cursor: u64,
+    probe: Option<Box<dyn Probe>>,
+    satisfied: bool,
+}
+
+impl Watch {
+    fn new(shared: &Shared, owner: Owner, target: Target) -> Self {
+        let entry = shared.find(owner, &target.handle).ok();
+        Self { handle: target.handle, entry, cursor: target.cursor, probe: target.probe, satisfied: false }
+    }
+
+    /// Resolves when the target is satisfied. A process that is not there is, at once.
+    async fn satisfy(&mut self, shared: &Arc<Shared>, until: Until) {
+        let Some(entry) = self.entry.clone() else {
+            self.satisfied = true;
+            return;
+        };
+        match until {
+            Until::Exit => {
+                let mut life = entry.life.subscribe();
+                // The sender lives in the entry that is held here.
+                let _ = life.wait_for(|life| life.state.is_terminal()).await;
+            }
+            Until::Probe => self.satisfy_probe(shared, &entry).await,
+        }
+        self.satisfied = true;
+    }
+
+    async fn satisfy_probe(&mut self, shared: &Arc<Shared>, entry: &Arc<Entry>) {
+        let mut progress = entry.progress.subscribe();
+        let mut life = entry.life.subscribe();
+        loop {
+            // The state is looked at before the output: what was printed before the end is fed before the end.
+            let ended = life.borrow_and_update().state.is_terminal();
+            let total = progress.borrow_and_update().total_bytes;
+            if self.feed_to(shared, entry, total).await {
+                return;
+            }
+            if ended {
+                if let Some(probe) = &mut self.probe {
+                    probe.finish();
+                }
+                return;
+            }
+            tokio::select! {
+                changed = progress.changed() => if changed.is_err() { return },
+                changed = life.changed() => if changed.is_err() { return },
+            }
+        }
+    }
+
+    /// Feeds what was printed up to `total`; true when the probe is satisfied.
+    async fn feed_to(&mut self, shared: &Arc<Shared>, entry: &Arc<Entry>, total: u64) -> bool {
+        let Some(probe) = &mut self.probe else { return total > self.cursor };
+        while self.cursor < total {
+            let request = ReadRequest {
+                from: ReadFrom::Cursor(self.cursor),
+                max_bytes: FEED_BYTES,
+                streams: StreamFilter::Both,
+            };
+            // Output that does not read cannot satisfy anything; the end of the process will.
+            let Ok(page) = read_entry(shared, entry, request).await else { return false };
+            if page.next_cursor <= self.cursor {
+                return false;
+            }
+            self.cursor = page.next_cursor;
+            if feed_page(probe.as_mut(), &page) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn into_waited(self) -> Waited {
+        Waited {
+            handle: self.handle,
+            probe: self.probe,
+            satisfied: self.satisfied,
+            snapshot: self.entry.map(|entry| entry.snapshot()),
+        }
+    }
+}
+
+/// Feeds a page's bytes and gaps in the order of their cursors.
+fn feed_page(probe: &mut dyn Probe, page: &procyard_spool::Page) -> bool {
+    let mut gaps = page.gaps.iter().peekable();
+    for span in &page.spans {
+        while let Some(gap) = gaps.next_if(|gap| gap.until <= span.cursor) {
+            probe.gap(gap.until);
+        }
+        if probe.feed(span.cursor, span.stream, &page.bytes[span.offset..span.offset + span.len]) {
+            return true;
+        }
+    }
+    for gap in gaps {
+        probe.gap(gap.until);
+    }
+    false
+}

@@ -1,0 +1,345 @@
+//! A process while its script is played: its tree as numbers, its streams as in-memory pipes.
+//!
+//! Not for containment: nothing here can escape, since nothing is really there.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use procyard_core::{SIGINT, SIGKILL, SIGTERM, SignalNumber, WaitStatus};
+use procyard_runner::{
+    Delivery, ExitStatus, Input, Output, Process, RunnerError, RunnerErrorKind, Signal, StreamMode,
+    TerminalSize, TreeProof,
+};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+use tokio::sync::{mpsc, watch};
+
+use crate::script::{Reaction, Script, SignalFault, Step};
+
+/// Bytes that a pipe of a scripted process holds.
+const PIPE: usize = 64 * 1024;
+
+/// Steps that a test may queue ahead.
+const DRIVE: usize = 64;
+
+/// The tree as numbers.
+#[derive(Debug, Clone, Copy)]
+struct Tree {
+    /// How the leader ended, once it has.
+    end: Option<ExitStatus>,
+    leftover: u32,
+    provable: bool,
+    closed: bool,
+}
+
+impl Tree {
+    fn survivors(&self) -> u32 {
+        self.leftover + u32::from(self.end.is_none())
+    }
+
+    fn proof(&self) -> TreeProof {
+        match self.survivors() {
+            0 if self.provable => TreeProof::Empty,
+            0 => TreeProof::Unknown,
+            count => TreeProof::Survivors(count),
+        }
+    }
+}
+
+/// A scripted process from the outside: what a test drives and looks at.
+#[derive(Clone)]
+pub struct Played {
+    script: Arc<Script>,
+    tree: watch::Sender<Tree>,
+    drive: mpsc::Sender<Step>,
+    /// Guards the list of signals; held for a push or a copy.
+    signals: Arc<Mutex<Vec<Signal>>>,
+    sizes: Arc<Mutex<Vec<TerminalSize>>>,
+}
+
+impl Played {
+    /// Prints to standard output, after what was queued before.
+    pub async fn stdout(&self, bytes: impl AsRef<[u8]>) {
+        // A process that has ended prints nothing more.
+        let _ = self.drive.send(Step::Stdout(bytes.as_ref().to_vec())).await;
+    }
+
+    /// Prints to standard error, after what was queued before.
+    pub async fn stderr(&self, bytes: impl AsRef<[u8]>) {
+        let _ = self.drive.send(Step::Stderr(bytes.as_ref().to_vec())).await;
+    }
+
+    /// Exits, after what was queued before.
+    pub async fn exit(&self, code: u8) {
+        let _ = self.drive.send(Step::End(Some(WaitStatus::exited(code)))).await;
+    }
+
+    /// Ends all descendants that outlived the leader.
+    pub fn end_leftovers(&self) {
+        self.tree.send_modify(|tree| tree.leftover = 0);
+    }
+
+    /// Lets the tree be proven empty.
+    pub fn prove(&self) {
+        self.tree.send_modify(|tree| tree.provable = true);
+    }
+
+    /// The signals that were delivered, in order.
+    pub fn signals(&self) -> Vec<Signal> {
+        self.signals.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The sizes that its terminal was given.
+    pub fn sizes(&self) -> Vec<TerminalSize> {
+        self.sizes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How many members of the tree live.
+    pub fn survivors(&self) -> u32 {
+        self.tree.borrow().survivors()
+    }
+
+    /// Whether the process was closed or dropped by whoever held it.
+    pub fn is_closed(&self) -> bool {
+        self.tree.borrow().closed
+    }
+
+    fn end_leader(&self, status: Option<WaitStatus>) {
+        let leftover = self.script.leftover.map_or(0, |leftover| leftover.count);
+        self.tree.send_if_modified(|tree| {
+            let first = tree.end.is_none();
+            if first {
+                tree.end = Some(ExitStatus { status });
+                tree.leftover = leftover;
+            }
+            first
+        });
+    }
+
+    fn react(&self, reaction: Reaction, signal: SignalNumber) {
+        match reaction {
+            Reaction::Die => self.end_leader(Some(WaitStatus::signalled(signal))),
+            Reaction::Exit(code) => self.end_leader(Some(WaitStatus::exited(code))),
+            Reaction::Ignore => {}
+        }
+    }
+
+    fn kill_all(&self) {
+        self.tree.send_modify(|tree| {
+            tree.end.get_or_insert(ExitStatus { status: Some(WaitStatus::signalled(SIGKILL)) });
+            tree.leftover = 0;
+        });
+    }
+
+    fn deliver(&self, signal: Signal) -> Delivery {
+        let tree = *self.tree.borrow();
+        let delivery = Delivery { leader_alive: tree.end.is_none(), processes: tree.survivors() };
+        self.signals.lock().unwrap_or_else(PoisonError::into_inner).push(signal);
+        match signal {
+            Signal::Interrupt => {
+                if delivery.leader_alive {
+                    self.react(self.script.on_interrupt, SIGINT);
+                }
+            }
+            Signal::Terminate => {
+                if delivery.leader_alive {
+                    self.react(self.script.on_terminate, SIGTERM);
+                }
+                let gone = self.script.leftover.is_some_and(|left| left.on_terminate != Reaction::Ignore);
+                if gone {
+                    self.end_leftovers();
+                }
+            }
+            Signal::Kill => self.kill_all(),
+        }
+        delivery
+    }
+}
+
+/// A scripted process as a runner gives it.
+pub(crate) struct ScriptedProcess {
+    played: Played,
+    mode: StreamMode,
+    stdout: Option<DuplexStream>,
+    stderr: Option<DuplexStream>,
+    stdin: Option<DuplexStream>,
+}
+
+impl ScriptedProcess {
+    /// Begins to play. Must be called within a runtime.
+    pub(crate) fn play(script: Script, mode: StreamMode, takes_input: bool) -> (Self, Played) {
+        let tree = Tree { end: None, leftover: 0, provable: !script.unprovable, closed: false };
+        let (drive, driven) = mpsc::channel(DRIVE);
+        let played = Played {
+            script: Arc::new(script),
+            tree: watch::Sender::new(tree),
+            drive,
+            signals: Arc::default(),
+            sizes: Arc::default(),
+        };
+        let (out, stdout) = tokio::io::duplex(PIPE);
+        let (err, stderr) = tokio::io::duplex(PIPE);
+        let (stdin, input) = tokio::io::duplex(PIPE);
+        let stage = Stage {
+            played: played.clone(),
+            out: Some(out),
+            err: Some(err),
+            input: takes_input.then_some(input),
+        };
+        tokio::spawn(stage.play(driven));
+        let process = Self {
+            played: played.clone(),
+            mode,
+            stdout: Some(stdout),
+            stderr: (mode == StreamMode::Pipes).then_some(stderr),
+            stdin: takes_input.then_some(stdin),
+        };
+        (process, played)
+    }
+}
+
+impl Drop for ScriptedProcess {
+    fn drop(&mut self) {
+        self.played.kill_all();
+        self.played.tree.send_modify(|tree| tree.closed = true);
+    }
+}
+
+#[async_trait]
+impl Process for ScriptedProcess {
+    fn stream_mode(&self) -> StreamMode {
+        self.mode
+    }
+
+    fn take_stdout(&mut self) -> Option<Output> {
+        self.stdout.take().map(|stream| Box::new(stream) as Output)
+    }
+
+    fn take_stderr(&mut self) -> Option<Output> {
+        self.stderr.take().map(|stream| Box::new(stream) as Output)
+    }
+
+    fn take_stdin(&mut self) -> Option<Input> {
+        self.stdin.take().map(|stream| Box::new(stream) as Input)
+    }
+
+    async fn wait(&self) -> ExitStatus {
+        let mut tree = self.played.tree.subscribe();
+        // The sender lives in this process.
+        let end = tree.wait_for(|tree| tree.end.is_some()).await.ok().and_then(|tree| tree.end);
+        end.unwrap_or(ExitStatus { status: None })
+    }
+
+    async fn signal(&self, signal: Signal) -> Result<Delivery, RunnerError> {
+        match self.played.script.signal_fault {
+            Some(SignalFault::Fail) => {
+                return Err(RunnerError::new(RunnerErrorKind::Gone, "the scripted signal failed"));
+            }
+            Some(SignalFault::Slow(pause)) => tokio::time::sleep(pause).await,
+            None => {}
+        }
+        Ok(self.played.deliver(signal))
+    }
+
+    async fn tree(&self) -> TreeProof {
+        self.played.tree.borrow().proof()
+    }
+
+    async fn emptied(&self) -> TreeProof {
+        let mut tree = self.played.tree.subscribe();
+        let settled = tree.wait_for(|tree| !matches!(tree.proof(), TreeProof::Survivors(_))).await;
+        settled.map_or(TreeProof::Unknown, |tree| tree.proof())
+    }
+
+    async fn resize(&self, size: TerminalSize) -> Result<(), RunnerError> {
+        if self.mode != StreamMode::Terminal {
+            return Err(RunnerError::new(RunnerErrorKind::PtyUnavailable, "the process has no terminal"));
+        }
+        self.played.sizes.lock().unwrap_or_else(PoisonError::into_inner).push(size);
+        Ok(())
+    }
+
+    async fn close(&self) -> TreeProof {
+        self.played.kill_all();
+        self.played.tree.send_modify(|tree| tree.closed = true);
+        self.tree().await
+    }
+}
+
+/// The inside of a process: plays its steps until the leader ends.
+struct Stage {
+    played: Played,
+    out: Option<DuplexStream>,
+    err: Option<DuplexStream>,
+    input: Option<DuplexStream>,
+}
+
+impl Stage {
+    async fn play(mut self, mut driven: mpsc::Receiver<Step>) {
+        let mut tree = self.played.tree.subscribe();
+        let steps = self.played.script.steps.clone();
+        {
+            let played = async {
+                for step in steps {
+                    self.act(step).await;
+                }
+                while let Some(step) = driven.recv().await {
+                    self.act(step).await;
+                }
+            };
+            tokio::select! {
+                biased;
+                _ = tree.wait_for(|tree| tree.end.is_some()) => {}
+                () = played => {}
+            }
+        }
+        let Some(leftover) = self.played.script.leftover else { return };
+        if !leftover.hold_output {
+            self.out = None;
+            self.err = None;
+        }
+        let gone = tree.wait_for(|tree| tree.leftover == 0);
+        match leftover.end_after {
+            Some(after) => {
+                let _ = tokio::time::timeout(after, gone).await;
+                self.played.end_leftovers();
+            }
+            None => drop(gone.await),
+        }
+    }
+
+    async fn act(&mut self, step: Step) {
+        match step {
+            // Nobody reads any more: a real process would get SIGPIPE, this one goes on.
+            Step::Stdout(bytes) => drop(write(self.out.as_mut(), &bytes).await),
+            Step::Stderr(bytes) => drop(write(self.err.as_mut(), &bytes).await),
+            Step::Pause(pause) => tokio::time::sleep(pause).await,
+            Step::EchoInput => self.echo().await,
+            Step::End(end) => {
+                self.played.end_leader(end);
+                // The end is noticed by whoever plays.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    async fn echo(&mut self) {
+        let mut buffer = [0; 1024];
+        while let Some(input) = self.input.as_mut() {
+            match input.read(&mut buffer).await {
+                Ok(0) | Err(_) => self.input = None,
+                Ok(count) => drop(write(self.out.as_mut(), &buffer[..count]).await),
+            }
+        }
+    }
+}
+
+async fn write(stream: Option<&mut DuplexStream>, bytes: &[u8]) -> std::io::Result<()> {
+    match stream {
+        Some(stream) => stream.write_all(bytes).await,
+        None => Ok(()),
+    }
+}
+
+/// How long a test waits for something that must happen, on the clock of the runtime.
+pub const DEADLINE: Duration = Duration::from_secs(60);

@@ -1,0 +1,125 @@
+//! A runner that plays scripts.
+//!
+//! Not for policy: it starts whatever it is asked for.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use procyard_core::WorkspaceAccess;
+use procyard_runner::{
+    Capabilities, PreparedProcess, Process, ProcessRequest, Runner, RunnerError, SpawnFailure, StdinMode,
+    StreamMode, Tier,
+};
+
+use crate::played::{Played, ScriptedProcess};
+use crate::script::{Script, StartFault};
+
+struct Stage {
+    scripts: VecDeque<Script>,
+    requests: Vec<ProcessRequest>,
+    played: Vec<Played>,
+}
+
+/// Plays a script for each process: the queued ones in order, the last one again and again.
+#[derive(Clone)]
+pub struct ScriptedRunner {
+    capabilities: Capabilities,
+    access: WorkspaceAccess,
+    /// Guards what was asked for and what is played; held for a push or a copy.
+    stage: Arc<Mutex<Stage>>,
+}
+
+impl ScriptedRunner {
+    /// The tier that it reports.
+    pub const TIER: Tier = Tier::named("scripted");
+
+    /// A contained runner with terminals that plays this script.
+    pub fn new(script: Script) -> Self {
+        let stage = Stage { scripts: VecDeque::from([script]), requests: Vec::new(), played: Vec::new() };
+        Self {
+            capabilities: Capabilities { tier: Some(Self::TIER), terminals: true },
+            access: WorkspaceAccess::BroadWrite,
+            stage: Arc::new(Mutex::new(stage)),
+        }
+    }
+
+    /// One that contains nothing.
+    pub fn uncontained(script: Script) -> Self {
+        let mut runner = Self::new(script);
+        runner.capabilities.tier = None;
+        runner
+    }
+
+    /// Queues a script behind those that are queued already.
+    pub fn then(&self, script: Script) {
+        self.stage().scripts.push_back(script);
+    }
+
+    /// The processes that were started, in order.
+    pub fn played(&self) -> Vec<Played> {
+        self.stage().played.clone()
+    }
+
+    /// The process that was started last.
+    pub fn last(&self) -> Option<Played> {
+        self.stage().played.last().cloned()
+    }
+
+    /// What was asked for, in order.
+    pub fn requests(&self) -> Vec<ProcessRequest> {
+        self.stage().requests.clone()
+    }
+
+    fn stage(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Runner for ScriptedRunner {
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities.clone()
+    }
+
+    async fn prepare(&self, request: ProcessRequest) -> Result<Box<dyn PreparedProcess>, RunnerError> {
+        let mut stage = self.stage();
+        let script =
+            if stage.scripts.len() > 1 { stage.scripts.pop_front() } else { stage.scripts.front().cloned() };
+        stage.requests.push(request.clone());
+        drop(stage);
+        Ok(Box::new(Prepared { runner: self.clone(), script: script.unwrap_or_default(), request }))
+    }
+}
+
+struct Prepared {
+    runner: ScriptedRunner,
+    script: Script,
+    request: ProcessRequest,
+}
+
+#[async_trait]
+impl PreparedProcess for Prepared {
+    fn effective_access(&self) -> WorkspaceAccess {
+        self.runner.access.clone()
+    }
+
+    fn tier(&self) -> Tier {
+        ScriptedRunner::TIER
+    }
+
+    #[expect(clippy::panic, reason = "a script can ask for a runner that panics")]
+    async fn start(self: Box<Self>) -> Result<Box<dyn Process>, RunnerError> {
+        match self.script.start_fault {
+            Some(StartFault::NotFound) => return Err(RunnerError::spawn(SpawnFailure::NotFound)),
+            Some(StartFault::Hang) => std::future::pending().await,
+            Some(StartFault::Panic) => panic!("the script asks for this"),
+            None => {}
+        }
+        let mode = if self.request.terminal.is_some() { StreamMode::Terminal } else { StreamMode::Pipes };
+        let takes_input = mode == StreamMode::Terminal || self.request.stdin == StdinMode::Open;
+        let (process, played) = ScriptedProcess::play(self.script, mode, takes_input);
+        self.runner.stage().played.push(played);
+        Ok(Box::new(process))
+    }
+}

@@ -1,0 +1,181 @@
+//! What a scripted process does, and how it reacts to signals.
+//!
+//! Not for timing by the wall clock: pauses run on the runtime's clock, which a test can pause.
+
+use std::time::Duration;
+
+use procyard_core::{SignalNumber, WaitStatus};
+
+/// One step of a script.
+#[derive(Debug, Clone)]
+pub(crate) enum Step {
+    Stdout(Vec<u8>),
+    Stderr(Vec<u8>),
+    Pause(Duration),
+    /// Copies standard input to standard output until end of file.
+    EchoInput,
+    /// The leader ends. `None`: nobody can say how.
+    End(Option<WaitStatus>),
+}
+
+/// What a member of the tree does on SIGTERM or SIGINT.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reaction {
+    /// It dies of the signal.
+    Die,
+    /// It exits with this code.
+    Exit(u8),
+    /// It goes on.
+    Ignore,
+}
+
+/// Descendants that outlive the leader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Leftover {
+    /// How many.
+    pub count: u32,
+    /// What they do on SIGTERM.
+    pub on_terminate: Reaction,
+    /// When they end by themselves, after the leader.
+    pub end_after: Option<Duration>,
+    /// Whether they hold the output open.
+    pub hold_output: bool,
+}
+
+/// What goes wrong before a process is up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartFault {
+    /// The program is not found.
+    NotFound,
+    /// The start never returns.
+    Hang,
+    /// The runner panics.
+    Panic,
+}
+
+/// What goes wrong with signals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SignalFault {
+    /// They are delivered this much later.
+    Slow(Duration),
+    /// They fail.
+    Fail,
+}
+
+/// A process to play.
+///
+/// ```
+/// use procyard_testkit::{Reaction, Script};
+///
+/// let server = Script::new().stdout("listening\n").on_terminate(Reaction::Exit(0));
+/// let crash = Script::new().stderr("oh\n").die_of(11);
+/// # let _ = (server, crash);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Script {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) on_terminate: Reaction,
+    pub(crate) on_interrupt: Reaction,
+    pub(crate) leftover: Option<Leftover>,
+    pub(crate) start_fault: Option<StartFault>,
+    pub(crate) signal_fault: Option<SignalFault>,
+    pub(crate) unprovable: bool,
+}
+
+impl Default for Script {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Script {
+    /// Runs until it is stopped or driven, dies of signals, leaves nothing behind.
+    pub const fn new() -> Self {
+        Self {
+            steps: Vec::new(),
+            on_terminate: Reaction::Die,
+            on_interrupt: Reaction::Die,
+            leftover: None,
+            start_fault: None,
+            signal_fault: None,
+            unprovable: false,
+        }
+    }
+
+    fn step(mut self, step: Step) -> Self {
+        self.steps.push(step);
+        self
+    }
+
+    /// Prints to standard output.
+    pub fn stdout(self, bytes: impl AsRef<[u8]>) -> Self {
+        self.step(Step::Stdout(bytes.as_ref().to_vec()))
+    }
+
+    /// Prints to standard error.
+    pub fn stderr(self, bytes: impl AsRef<[u8]>) -> Self {
+        self.step(Step::Stderr(bytes.as_ref().to_vec()))
+    }
+
+    /// Does nothing for a while.
+    pub fn pause(self, duration: Duration) -> Self {
+        self.step(Step::Pause(duration))
+    }
+
+    /// Copies standard input to standard output until end of file.
+    pub fn echo_input(self) -> Self {
+        self.step(Step::EchoInput)
+    }
+
+    /// Exits.
+    pub fn exit(self, code: u8) -> Self {
+        self.step(Step::End(Some(WaitStatus::exited(code))))
+    }
+
+    /// Dies of a signal that nobody here sent; a number that is none counts as SIGKILL.
+    pub fn die_of(self, signal: u8) -> Self {
+        let signal = SignalNumber::new(signal).unwrap_or(procyard_core::SIGKILL);
+        self.step(Step::End(Some(WaitStatus::signalled(signal))))
+    }
+
+    /// Ends without anybody knowing how.
+    pub fn lose_status(self) -> Self {
+        self.step(Step::End(None))
+    }
+
+    /// What the leader does on SIGTERM.
+    pub const fn on_terminate(mut self, reaction: Reaction) -> Self {
+        self.on_terminate = reaction;
+        self
+    }
+
+    /// What the leader does on SIGINT.
+    pub const fn on_interrupt(mut self, reaction: Reaction) -> Self {
+        self.on_interrupt = reaction;
+        self
+    }
+
+    /// What outlives the leader.
+    pub const fn leaves(mut self, leftover: Leftover) -> Self {
+        self.leftover = Some(leftover);
+        self
+    }
+
+    /// What goes wrong before it is up.
+    pub const fn start_fault(mut self, fault: StartFault) -> Self {
+        self.start_fault = Some(fault);
+        self
+    }
+
+    /// What goes wrong with signals.
+    pub const fn signal_fault(mut self, fault: SignalFault) -> Self {
+        self.signal_fault = Some(fault);
+        self
+    }
+
+    /// The tree cannot be proven empty until [`Played::prove`](crate::Played::prove).
+    pub const fn unprovable(mut self) -> Self {
+        self.unprovable = true;
+        self
+    }
+}
