@@ -45,7 +45,8 @@ pub(crate) fn answer(command: &mut Command) -> anyhow::Result<String> {
     let line = line(command);
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("`{line}` did not start"))?;
     if !output.status.success() {
-        bail!("`{line}` failed ({}): {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        bail!("`{line}` failed ({}): {}", output.status, stderr.lines().next().unwrap_or_default());
     }
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
