@@ -1,1 +1,75 @@
-fn main() {}
+//! The checks and chores of this workspace, run as `cargo xtask VERB`.
+//!
+//! Each verb is a file of its own beside this one. A new verb is a file with a `run` function, a
+//! variant of [`Verb`] and a line in [`Verb::run`]; if a change must pass it, a step in [`ci`] too.
+//! What a verb checks and why is written in `docs/checks.md`.
+//!
+//! Nothing here is part of what the workspace ships, so no layer may depend on it.
+
+mod ci;
+mod clippy;
+mod command;
+mod deny;
+mod doc;
+mod fmt;
+mod layers;
+mod mcp_sdk;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The checks and chores of this workspace.
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+/// What can be asked for.
+#[derive(Subcommand)]
+enum Verb {
+    /// Run every check that a change must pass, and show what each took
+    Ci(ci::Args),
+    /// Check the formatting
+    Fmt,
+    /// Check what each crate depends on, and who may lift the guarded lints
+    Layers(layers::Args),
+    /// Lint every target of every crate, warnings denied
+    Clippy,
+    /// Run the whole test suite, doc tests too
+    Test(test::Args),
+    /// Build the public documentation, warnings denied
+    Doc,
+    /// Check licences, bans and sources of the dependencies
+    Deny(deny::Args),
+    /// Make the Python environment that the MCP SDK test runs in
+    McpSdk,
+}
+
+impl Verb {
+    fn run(&self) -> anyhow::Result<()> {
+        match self {
+            Self::Ci(args) => ci::run(args),
+            Self::Fmt => fmt::run(),
+            Self::Layers(args) => layers::run(args),
+            Self::Clippy => clippy::run(),
+            Self::Test(args) => test::run(args),
+            Self::Doc => doc::run(),
+            Self::Deny(args) => deny::run(args),
+            Self::McpSdk => mcp_sdk::run(),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().verb.run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
