@@ -47,6 +47,7 @@ pub(crate) enum Happening {
     GracePassed,
     InterruptLapsed,
     Quiet,
+    Resumed,
     Abandoned,
 }
 
@@ -134,6 +135,7 @@ impl Actor {
             () = until(self.deadline) => Happening::DeadlinePassed,
             () = until(self.interrupt_until) => Happening::InterruptLapsed,
             () = until(quiet_at) => Happening::Quiet,
+            () = self.output_resumes(), if self.stall_window.is_some() => Happening::Resumed,
             () = self.shared.abandoned.cancelled(), if !self.stopping => Happening::Abandoned,
         }
     }
@@ -157,6 +159,8 @@ impl Actor {
                 self.causes.interrupt_lapsed();
             }
             Happening::Quiet => self.report_stall(),
+            // The next look at what may happen arms the stall watch anew.
+            Happening::Resumed => self.stalled_at = None,
             Happening::Abandoned => {
                 let _ = self.stop(StopKind::Kill, Requester::Shutdown, Duration::ZERO).await;
             }
@@ -262,6 +266,14 @@ impl Actor {
         let window = self.stall_window?;
         let progress = *self.entry.progress.borrow();
         (self.stalled_at != Some(progress.total_bytes)).then(|| progress.at + window)
+    }
+
+    /// Resolves when something is printed after a stall was reported.
+    async fn output_resumes(&self) {
+        let Some(stalled_at) = self.stalled_at else { return std::future::pending().await };
+        let mut progress = self.entry.progress.subscribe();
+        // The sender lives in the entry that this actor holds.
+        let _ = progress.wait_for(|progress| progress.total_bytes != stalled_at).await;
     }
 
     fn report_stall(&mut self) {

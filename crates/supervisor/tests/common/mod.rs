@@ -1,0 +1,194 @@
+//! What the tests of the supervisor share: a session on a temporary directory, on a scripted runner.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use procyard_core::{
+    ErrorCode, ExecutionId, Handle, LifecycleEvent, Limits, LoopId, Origin, Owner, SessionId, State, StopKind,
+};
+use procyard_runner::{CommandSpec, ProcessRequest, Runner, StdinMode, TerminalSize};
+use procyard_store::{Dir, FsDir};
+use procyard_supervisor::{
+    CommandRecord, CompletionNotifier, Lease, LifecyclePublisher, Notice, ReadFrom, ReadRequest,
+    ServiceError, Services, Snapshot, StartOptions, Started, StopRequest, StreamFilter, Supervisor,
+    SupervisorError, Target, Until, WaitMode,
+};
+use procyard_testkit::{DEADLINE, Script, ScriptedRunner};
+use tempfile::TempDir;
+
+/// Keeps what it is given.
+#[derive(Default)]
+pub struct Journal {
+    pub events: Mutex<Vec<LifecycleEvent>>,
+    pub notices: Mutex<Vec<(Owner, Notice)>>,
+    /// How many publications fail before one is taken.
+    pub failures: Mutex<u32>,
+}
+
+#[async_trait]
+impl LifecyclePublisher for Journal {
+    async fn publish(&self, event: &LifecycleEvent) -> Result<(), ServiceError> {
+        let mut failures = self.failures.lock().unwrap();
+        if *failures > 0 {
+            *failures -= 1;
+            return Err(ServiceError::from(Box::<dyn std::error::Error + Send + Sync>::from("not now")));
+        }
+        self.events.lock().unwrap().push(event.clone());
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl CompletionNotifier for Journal {
+    async fn notify(&self, owner: Owner, notice: &Notice) -> Result<(), ServiceError> {
+        self.notices.lock().unwrap().push((owner, notice.clone()));
+        Ok(())
+    }
+}
+
+pub fn owner(of: u8) -> Owner {
+    Owner { session: SessionId::from_random([9; 16]), loop_id: LoopId::from_random([of; 16]) }
+}
+
+pub fn origin() -> Origin {
+    Origin { execution: ExecutionId::from_random([3; 16]) }
+}
+
+/// A session with one scripted runner.
+pub struct Yard {
+    pub supervisor: Supervisor,
+    pub runner: ScriptedRunner,
+    pub journal: Arc<Journal>,
+    pub owner: Owner,
+    pub place: Arc<TempDir>,
+}
+
+impl Yard {
+    pub async fn new(script: Script) -> Self {
+        Self::with_limits(script, Limits::default()).await
+    }
+
+    pub async fn with_limits(script: Script, limits: Limits) -> Self {
+        Self::on(Arc::new(tempfile::tempdir().unwrap()), script, limits).await
+    }
+
+    pub async fn on(place: Arc<TempDir>, script: Script, limits: Limits) -> Self {
+        let root: Arc<dyn Dir> = FsDir::open(place.path()).unwrap();
+        let supervisor = Supervisor::new(owner(1).session, limits, root);
+        let journal = Arc::new(Journal::default());
+        supervisor.activate(Services::new(journal.clone(), journal.clone())).await.unwrap();
+        Self { supervisor, runner: ScriptedRunner::new(script), journal, owner: owner(1), place }
+    }
+
+    /// The same directory under a new supervisor, as after a crash: the old one never shut down.
+    pub async fn restarted(&self) -> Self {
+        Self::on(Arc::clone(&self.place), Script::new(), Limits::default()).await
+    }
+
+    pub async fn try_start(&self, options: StartOptions) -> Result<Handle, SupervisorError> {
+        self.try_start_as(self.owner, options).await
+    }
+
+    pub async fn try_start_as(&self, owner: Owner, options: StartOptions) -> Result<Handle, SupervisorError> {
+        let request = ProcessRequest {
+            stdin: options.stdin,
+            terminal: options.terminal,
+            ..ProcessRequest::new(CommandSpec::Shell("play".into()), "/", origin())
+        };
+        let prepared = self.runner.prepare(request).await?;
+        self.supervisor.start(owner, origin(), prepared, Lease::none(), options).await.map(Started::handle)
+    }
+
+    pub async fn start(&self, options: StartOptions) -> Handle {
+        self.try_start(options).await.unwrap()
+    }
+
+    pub async fn background(&self) -> Handle {
+        self.start(StartOptions { background: true, ..options() }).await
+    }
+
+    /// Waits for the terminal state, within the deadline of a test.
+    pub async fn end(&self, handle: Handle) -> Snapshot {
+        let target = Target { handle, cursor: 0, probe: None };
+        let waited = self
+            .supervisor
+            .wait(self.owner, WaitMode::All, Until::Exit, vec![target], DEADLINE)
+            .await
+            .unwrap()
+            .remove(0);
+        assert!(waited.satisfied, "the process did not end: {:?}", waited.snapshot);
+        waited.snapshot.unwrap()
+    }
+
+    /// Waits until the output reaches `total` bytes.
+    pub async fn output_to(&self, handle: Handle, total: u64) {
+        let target = Target { handle, cursor: total - 1, probe: None };
+        let waited = self
+            .supervisor
+            .wait(self.owner, WaitMode::All, Until::Probe, vec![target], DEADLINE)
+            .await
+            .unwrap();
+        assert!(waited[0].satisfied, "the output stopped short of {total}");
+    }
+
+    pub async fn text(&self, handle: Handle) -> String {
+        let request =
+            ReadRequest { from: ReadFrom::Cursor(0), max_bytes: 1 << 20, streams: StreamFilter::Both };
+        let (page, _) = self.supervisor.read(self.owner, &handle, request).await.unwrap();
+        String::from_utf8(page.bytes).unwrap()
+    }
+
+    pub async fn stop(
+        &self,
+        handle: Handle,
+        kind: StopKind,
+        grace: Duration,
+    ) -> Result<Snapshot, SupervisorError> {
+        self.supervisor.stop(self.owner, &handle, StopRequest { kind, grace: Some(grace) }).await
+    }
+
+    pub fn state(&self, handle: Handle) -> State {
+        self.supervisor.snapshot(self.owner, &handle).unwrap().state
+    }
+
+    /// The kinds and states of the events of one process, once `count` of them were published.
+    pub async fn events(&self, handle: Handle, count: usize) -> Vec<(procyard_core::EventKind, State)> {
+        let of = || -> Vec<_> {
+            let events = self.journal.events.lock().unwrap();
+            let mine = events.iter().filter(|event| event.identity.handle == handle);
+            mine.map(|event| (event.kind, event.state)).collect()
+        };
+        let end = tokio::time::Instant::now() + DEADLINE;
+        while of().len() < count && tokio::time::Instant::now() < end {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        of()
+    }
+
+    /// Names in the session's directory.
+    pub fn files(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.place.path()).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+pub fn options() -> StartOptions {
+    StartOptions::new(CommandRecord::line("play", "/"))
+}
+
+pub fn with_stdin() -> StartOptions {
+    StartOptions { stdin: StdinMode::Open, ..options() }
+}
+
+pub fn on_terminal() -> StartOptions {
+    StartOptions { terminal: Some(TerminalSize::default()), ..options() }
+}
+
+pub fn code<T: std::fmt::Debug>(result: Result<T, SupervisorError>) -> ErrorCode {
+    result.unwrap_err().code()
+}
