@@ -1,0 +1,45 @@
+//! A manifest as bytes: version 1.
+//!
+//! A later version adds its own reader beside this one; files of version 1 are read for ever. A field that version 1
+//! does not have is refused rather than dropped: whoever adds one raises the version.
+//!
+//! Not for files: bytes in, bytes out.
+
+use crate::error::{LoadError, ManifestError};
+use crate::record::{Manifest, VERSION};
+use crate::sealed::{Unsealed, seal, unseal};
+
+/// The longest manifest that is read or written, in bytes.
+pub const MANIFEST_MAX: u64 = 1024 * 1024;
+
+impl Manifest {
+    /// The file of a manifest, after [`Manifest::check`]: readable JSON with a checksum.
+    pub fn to_json(&self) -> Result<Vec<u8>, ManifestError> {
+        self.check()?;
+        let bytes = seal(self).map_err(|_| ManifestError::Invalid {
+            field: "manifest",
+            problem: "cannot be written as json",
+        })?;
+        if bytes.len() as u64 > MANIFEST_MAX {
+            return Err(ManifestError::Invalid { field: "manifest", problem: "is too long" });
+        }
+        Ok(bytes)
+    }
+
+    /// Reads the file of a manifest, checksum, version and [`Manifest::check`] included. Accepts any bytes.
+    pub fn from_json(bytes: &[u8]) -> Result<Self, LoadError> {
+        if bytes.len() as u64 > MANIFEST_MAX {
+            return Err(LoadError::Corrupt { why: "it is too long".to_owned() });
+        }
+        Self::decode(bytes.to_vec())
+    }
+
+    pub(crate) fn decode(bytes: Vec<u8>) -> Result<Self, LoadError> {
+        let manifest: Self = unseal(bytes, u64::from(VERSION)).map_err(|unsealed| match unsealed {
+            Unsealed::Corrupt(why) => LoadError::Corrupt { why },
+            Unsealed::Newer(version) => LoadError::Newer { version },
+        })?;
+        manifest.check().map_err(|invalid| LoadError::Corrupt { why: invalid.to_string() })?;
+        Ok(manifest)
+    }
+}
