@@ -1,0 +1,230 @@
+//! The supervisor's side of its guardian: starting one, talking to it, knowing that it is gone.
+//!
+//! Not for single trees: see [`crate::process`].
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{Shutdown, shutdown};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::{oneshot, watch};
+
+use crate::HostError;
+use crate::enter::GUARDIAN_ARGUMENT;
+use crate::wire::{
+    FDS_MAX, FromGuardian, Hello, PROTOCOL, Received, ToGuardian, WantedTier, packet_pair, receive, send,
+};
+
+/// How long a guardian may take to answer; a sweep of what was left is part of that.
+const HELLO_MAX: Duration = Duration::from_secs(30);
+/// Kept for the guardian, whose environment is otherwise empty: without them a program may not load.
+const LOADER_VARIABLES: [&str; 2] = ["LD_LIBRARY_PATH", "LLVM_PROFILE_FILE"];
+
+/// A running guardian. Dropping the last reference tells it to end every tree and itself.
+#[derive(Debug)]
+pub(crate) struct Link {
+    shared: Arc<Shared>,
+    pub(crate) hello: Hello,
+    /// The standard input of commands that have none.
+    pub(crate) null: File,
+    next_tree: AtomicU64,
+    /// True once the guardian is gone and reaped.
+    ended: watch::Receiver<bool>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    socket: AsyncFd<OwnedFd>,
+    alive: AtomicBool,
+    /// Who wants to know that what a dead shim left is ended. Never held across an await.
+    orphans: Mutex<HashMap<u64, oneshot::Sender<bool>>>,
+}
+
+impl Shared {
+    fn orphans(&self) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<bool>>> {
+        self.orphans.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Link {
+    /// Starts a guardian. Blocks, in the context of a runtime.
+    pub(crate) fn open(program: &Path, tier: WantedTier, held: &[OwnedFd]) -> Result<Arc<Self>, HostError> {
+        let (socket, hello, child) = spawn(program, tier, held)?;
+        let socket = crate::sys::watched(socket, Interest::READABLE | Interest::WRITABLE)
+            .map_err(HostError::Guardian)?;
+        let null = File::options().read(true).write(true).open("/dev/null").map_err(HostError::Guardian)?;
+        let shared =
+            Arc::new(Shared { socket, alive: AtomicBool::new(true), orphans: Mutex::new(HashMap::new()) });
+        let (ending, ended) = watch::channel(false);
+        // Ends by itself when the guardian does; `closed` waits for that.
+        tokio::spawn(listen(Arc::clone(&shared), child, ending));
+        Ok(Arc::new(Self { shared, hello, null, next_tree: AtomicU64::new(1), ended }))
+    }
+
+    pub(crate) fn is_alive(&self) -> bool {
+        self.shared.alive.load(Ordering::Acquire)
+    }
+
+    /// A number for a new tree; never 0, which probes use.
+    pub(crate) fn next_tree(&self) -> u64 {
+        self.next_tree.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Hands a start over.
+    pub(crate) async fn start(&self, tree: u64, fds: &[RawFd]) -> Result<(), Errno> {
+        let message = ToGuardian::Start { tree };
+        let sent = self
+            .shared
+            .socket
+            .async_io(Interest::WRITABLE, |socket| Ok(send(socket.as_fd(), &message, fds)?))
+            .await;
+        sent.map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)))
+    }
+
+    /// Will know when what the dead shim of `tree` left is ended.
+    pub(crate) fn orphan_notice(self: &Arc<Self>, tree: u64) -> OrphanNotice {
+        let (sender, proven) = oneshot::channel();
+        if self.is_alive() {
+            self.shared.orphans().insert(tree, sender);
+        }
+        OrphanNotice { link: Arc::clone(self), tree, proven }
+    }
+
+    /// Tells the guardian to end every tree and itself, and waits for that. Cancellation safe.
+    pub(crate) async fn close(&self) {
+        self.tell_to_end();
+        let mut ended = self.ended.clone();
+        drop(ended.wait_for(|ended| *ended).await);
+    }
+
+    fn tell_to_end(&self) {
+        drop(shutdown(self.shared.socket.as_raw_fd(), Shutdown::Write));
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.tell_to_end();
+    }
+}
+
+/// Given up by dropping.
+#[derive(Debug)]
+pub(crate) struct OrphanNotice {
+    link: Arc<Link>,
+    tree: u64,
+    proven: oneshot::Receiver<bool>,
+}
+
+impl OrphanNotice {
+    /// Whether the guardian proved that nothing of the tree is left; false when there is no guardian to tell.
+    pub(crate) async fn proven(mut self) -> bool {
+        (&mut self.proven).await.unwrap_or(false)
+    }
+}
+
+impl Drop for OrphanNotice {
+    fn drop(&mut self) {
+        self.link.shared.orphans().remove(&self.tree);
+    }
+}
+
+/// Takes in what the guardian says until it is gone, then reaps it.
+async fn listen(shared: Arc<Shared>, mut child: Child, ending: watch::Sender<bool>) {
+    loop {
+        let received = shared
+            .socket
+            .async_io(Interest::READABLE, |socket| match receive::<FromGuardian>(socket.as_fd()) {
+                Received::Message(message, _) => Ok(Some(message)),
+                Received::End => Ok(None),
+                Received::Nothing => Err(std::io::ErrorKind::WouldBlock.into()),
+            })
+            .await;
+        match received {
+            Ok(Some(FromGuardian::Orphaned { tree, proven })) => {
+                if let Some(waiting) = shared.orphans().remove(&tree) {
+                    drop(waiting.send(proven));
+                }
+            }
+            Ok(Some(_)) => {}
+            Ok(None) | Err(_) => break,
+        }
+    }
+    shared.alive.store(false, Ordering::Release);
+    shared.orphans().clear();
+    // Its end of the socket is closed before it ends: it still ends its trees, or it was killed.
+    let pidfd = i32::try_from(child.id()).ok().and_then(|pid| crate::sys::pidfd_open(pid).ok());
+    if let Some(pidfd) = pidfd.and_then(|fd| crate::sys::watched(fd, Interest::READABLE).ok()) {
+        drop(pidfd.readable().await);
+    }
+    drop(child.wait());
+    ending.send_replace(true);
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the guardian is the one program that this crate spawns this way"
+)]
+fn spawn(program: &Path, tier: WantedTier, held: &[OwnedFd]) -> Result<(OwnedFd, Hello, Child), HostError> {
+    if held.len() > FDS_MAX {
+        return Err(HostError::TooManyHeld(FDS_MAX));
+    }
+    let (ours, theirs) = packet_pair().map_err(|errno| HostError::Guardian(errno.into()))?;
+    let loader = LOADER_VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+    let mut child = Command::new(program)
+        .arg0("procyard-guardian")
+        .arg(GUARDIAN_ARGUMENT)
+        .env_clear()
+        .envs(loader)
+        .stdin(theirs)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(HostError::Guardian)?;
+    let held: Vec<_> = held.iter().map(AsRawFd::as_raw_fd).collect();
+    let answer = send(ours.as_fd(), &ToGuardian::SetUp { protocol: PROTOCOL, tier }, &held)
+        .map_err(|errno| HostError::Guardian(errno.into()))
+        .and_then(|()| hello(&ours));
+    match answer {
+        Ok(hello) => Ok((ours, hello, child)),
+        Err(error) => {
+            drop(ours);
+            // It is our child and not reaped; a program that is no guardian must not stay.
+            drop(child.kill());
+            drop(child.wait());
+            Err(error)
+        }
+    }
+}
+
+fn hello(socket: &OwnedFd) -> Result<Hello, HostError> {
+    let deadline = Instant::now() + HELLO_MAX;
+    loop {
+        match receive(socket.as_fd()) {
+            Received::Message(FromGuardian::Hello(hello), _) => return Ok(hello),
+            Received::Message(FromGuardian::Refused { reason }, _) => {
+                return Err(HostError::LifetimeEnforcementUnavailable(reason));
+            }
+            Received::Message(FromGuardian::Orphaned { .. }, _) | Received::End => {
+                return Err(HostError::NoAnswer);
+            }
+            Received::Nothing => {}
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(HostError::NoAnswer);
+        }
+        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+        drop(poll(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLIN)], timeout));
+    }
+}

@@ -1,0 +1,115 @@
+//! How a host runner is set up, what it found, and why it could not be.
+//!
+//! Not for one command's settings: those are in its request.
+
+#[cfg(unix)]
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use procyard_runner::{RunnerError, RunnerErrorKind, Tier};
+
+/// Which program becomes the guardian.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum GuardianProgram {
+    /// This program, entered again: its `main` calls [`enter`](crate::enter) first.
+    #[default]
+    CurrentExe,
+    /// Another program of the same version whose `main` calls [`enter`](crate::enter) first.
+    Path(PathBuf),
+}
+
+/// Which containment is wanted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum TierChoice {
+    /// The strongest that does not change what commands see.
+    #[default]
+    Strongest,
+    /// Exactly this one; without it nothing is ever started.
+    Require(Tier),
+}
+
+/// Names of environment variables that usually hold secrets, for [`HostOptions::env_filter`].
+pub const SECRET_NAMES: [&str; 8] = [
+    "*_TOKEN",
+    "*_SECRET",
+    "*_SECRET_*",
+    "*_PASSWORD",
+    "*_PASSWD",
+    "*_API_KEY",
+    "*_PRIVATE_KEY",
+    "*_CREDENTIALS",
+];
+
+/// How a host runner is set up.
+#[derive(Debug, Default)]
+pub struct HostOptions {
+    /// Which program becomes the guardian.
+    pub guardian: GuardianProgram,
+    /// Which containment is wanted.
+    pub tier: TierChoice,
+    /// Descriptors that guardian and shims keep open until the trees are gone, for example one with a `flock(2)` on
+    /// it: whoever can take that lock knows that no tree of this runner lives. At most 64.
+    #[cfg(unix)]
+    pub held: Vec<OwnedFd>,
+    /// Inherited environment variables whose name matches one of these are not passed on. `*` is any text; letters
+    /// match in both cases. What a request sets is never filtered.
+    pub env_filter: Vec<String>,
+    /// The shell of command lines, as `shell -c line`. By default `bash` where `PATH` has it, else `sh`.
+    pub shell: Option<PathBuf>,
+    /// The file mode creation mask of commands; by default this process's.
+    pub umask: Option<u32>,
+}
+
+/// What a host runner found on this machine, for a person who asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ContainmentReport {
+    /// What contains its trees.
+    pub tier: Tier,
+    /// The stronger tiers and why each is not used.
+    pub unavailable: Vec<(Tier, String)>,
+    /// The kernel's release.
+    pub kernel: String,
+    /// Whether the kernel lists the children of each thread; without that descendants are found more slowly.
+    pub proc_children: bool,
+    /// Whether a leader is born in its cgroup; without that it moves itself before exec, which costs milliseconds on
+    /// some kernels.
+    pub clone_into_cgroup: bool,
+}
+
+/// Why there is no host runner.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HostError {
+    /// The containment that was asked for, or any at all, is not to be had.
+    #[error("processes cannot be contained on this machine: {0}")]
+    LifetimeEnforcementUnavailable(String),
+    /// The guardian could not be started.
+    #[error("the guardian could not be started")]
+    Guardian(#[source] std::io::Error),
+    /// The guardian program did not answer as one.
+    #[error("the guardian did not answer: its program must call `procyard_host::enter` first in `main`")]
+    NoAnswer,
+    /// More descriptors to hold than can be handed over.
+    #[error("at most {0} descriptors can be held")]
+    TooManyHeld(usize),
+    /// A setting that has no meaning.
+    #[error("invalid setting: {0}")]
+    InvalidSetting(&'static str),
+}
+
+impl From<HostError> for RunnerError {
+    fn from(error: HostError) -> Self {
+        let kind = match error {
+            HostError::LifetimeEnforcementUnavailable(_) => RunnerErrorKind::LifetimeEnforcementUnavailable,
+            _ => RunnerErrorKind::Setup,
+        };
+        let message = match kind {
+            RunnerErrorKind::LifetimeEnforcementUnavailable => {
+                "processes cannot be contained on this machine"
+            }
+            _ => "the guardian of processes could not be started; try again",
+        };
+        RunnerError::new(kind, message).with_source(error)
+    }
+}

@@ -1,0 +1,267 @@
+//! The runner: validates requests and hands them to its guardian, of which there is always one.
+//!
+//! Not for what happens after the start: see [`crate::process`].
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use procyard_runner::{
+    Capabilities, CommandSpec, PreparedProcess, ProcessRequest, ResourceLimits, Runner, RunnerError,
+    RunnerErrorKind, Tier,
+};
+
+use crate::environment::{DEFAULT_PATH, compose};
+use crate::link::Link;
+use crate::process::Prepared;
+use crate::wire::{StartBody, WantedTier};
+use crate::{ContainmentReport, GuardianProgram, HostError, HostOptions, TierChoice};
+
+/// Starts commands of this machine, each in a tree that ends with its supervisor.
+///
+/// Cheap to clone; the clones share one guardian. When the last clone and the last process are dropped, the guardian
+/// ends. When the guardian dies, its trees end, and the next [`prepare`](Runner::prepare) starts another.
+#[derive(Debug, Clone)]
+pub struct HostRunner {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    options: HostOptions,
+    program: PathBuf,
+    wanted: WantedTier,
+    shell: Shell,
+    report: ContainmentReport,
+    /// The guardian in use. Held for moments only.
+    link: Mutex<Option<Arc<Link>>>,
+    /// Held, on blocking threads only, while a guardian is started, so that there is one.
+    starting: Mutex<()>,
+}
+
+#[derive(Debug, Clone)]
+struct Shell {
+    path: PathBuf,
+    name: OsString,
+}
+
+impl HostRunner {
+    /// Starts a guardian, which takes over what an earlier one left in our cgroups, probes the tiers and says which it
+    /// has. Needs a tokio runtime with I/O and time.
+    ///
+    /// Dropping the future may leave a guardian that ends itself.
+    pub async fn start(options: HostOptions) -> Result<Self, HostError> {
+        let wanted = match &options.tier {
+            TierChoice::Strongest => WantedTier::Strongest,
+            TierChoice::Require(tier) if *tier == Tier::CGROUP => WantedTier::Cgroup,
+            TierChoice::Require(tier) if *tier == Tier::SUBREAPER => WantedTier::Subreaper,
+            TierChoice::Require(tier) => {
+                return Err(HostError::LifetimeEnforcementUnavailable(format!(
+                    "there is no tier {tier} here"
+                )));
+            }
+        };
+        if options.umask.is_some_and(|mask| mask > 0o777) {
+            return Err(HostError::InvalidSetting("umask"));
+        }
+        let program = match &options.guardian {
+            // Also right when the file was replaced or deleted meanwhile.
+            GuardianProgram::CurrentExe => PathBuf::from("/proc/self/exe"),
+            GuardianProgram::Path(path) => path.clone(),
+        };
+        let shell = find_shell(options.shell.as_deref());
+        let opening = tokio::task::spawn_blocking(move || {
+            let link = Link::open(&program, wanted, &options.held);
+            (link, options, program)
+        });
+        let (link, options, program) =
+            opening.await.map_err(|error| HostError::Guardian(std::io::Error::other(error)))?;
+        let link = link?;
+        let report = report(&link);
+        let inner = Inner {
+            options,
+            program,
+            wanted,
+            shell,
+            report,
+            link: Mutex::new(Some(link)),
+            starting: Mutex::new(()),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// What was found on this machine.
+    pub fn report(&self) -> ContainmentReport {
+        self.inner.report.clone()
+    }
+
+    /// Ends every tree that still lives and then the guardian; resolves when it is gone. A later
+    /// [`prepare`](Runner::prepare) starts another. Cancellation safe.
+    pub async fn shutdown(&self) {
+        let link = self.inner.current_link(Option::take);
+        if let Some(link) = link {
+            link.close().await;
+        }
+    }
+
+    /// The living guardian, started anew if need be.
+    async fn link(&self) -> Result<Arc<Link>, RunnerError> {
+        if let Some(link) = self.inner.living_link() {
+            return Ok(link);
+        }
+        let inner = Arc::clone(&self.inner);
+        let opening = tokio::task::spawn_blocking(move || {
+            let _one = inner.starting.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(link) = inner.living_link() {
+                return Ok::<_, HostError>(link);
+            }
+            let link = Link::open(&inner.program, inner.wanted, &inner.options.held)?;
+            inner.current_link(|current| *current = Some(Arc::clone(&link)));
+            Ok(link)
+        });
+        let opened = opening.await.map_err(|error| HostError::Guardian(std::io::Error::other(error)))?;
+        Ok(opened?)
+    }
+}
+
+impl Inner {
+    fn current_link<T>(&self, with: impl FnOnce(&mut Option<Arc<Link>>) -> T) -> T {
+        with(&mut self.link.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn living_link(&self) -> Option<Arc<Link>> {
+        self.current_link(|link| link.as_ref().filter(|link| link.is_alive()).cloned())
+    }
+}
+
+fn report(link: &Link) -> ContainmentReport {
+    let cgroup = link.hello.cgroup;
+    let unavailable = link.hello.no_cgroup.iter().map(|reason| (Tier::CGROUP, reason.clone())).collect();
+    let kernel = nix::sys::utsname::uname().map(|name| name.release().to_string_lossy().into_owned());
+    ContainmentReport {
+        tier: if cgroup { Tier::CGROUP } else { Tier::SUBREAPER },
+        unavailable,
+        kernel: kernel.unwrap_or_default(),
+        proc_children: link.hello.proc_children,
+        clone_into_cgroup: link.hello.clone_into_cgroup,
+    }
+}
+
+/// The shell that was chosen, else `bash` where `PATH` has it, else `sh`.
+fn find_shell(chosen: Option<&Path>) -> Shell {
+    let path = chosen.map_or_else(
+        || {
+            let search = std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
+            let found = |name: &str| {
+                std::env::split_paths(&search)
+                    .filter(|place| place.is_absolute())
+                    .map(|place| place.join(name))
+                    .find(|path| nix::unistd::access(path, nix::unistd::AccessFlags::X_OK).is_ok())
+            };
+            found("bash").or_else(|| found("sh")).unwrap_or_else(|| PathBuf::from("/bin/sh"))
+        },
+        Path::to_path_buf,
+    );
+    let name = path.file_name().unwrap_or(OsStr::new("sh")).to_owned();
+    Shell { path, name }
+}
+
+fn invalid(field: &'static str, message: &str) -> RunnerError {
+    RunnerError::new(RunnerErrorKind::InvalidRequest(field), message)
+}
+
+fn validate_limits(limits: &ResourceLimits) -> Result<(), RunnerError> {
+    if limits.memory_max.is_some() || limits.pids_max.is_some() {
+        return Err(invalid("limits", "memory and process limits are not enforced by this runner"));
+    }
+    if limits.nice.is_some_and(|nice| !(-20..=19).contains(&nice)) {
+        return Err(invalid("limits", "niceness is from -20 to 19"));
+    }
+    if limits.oom_score_adj.is_some_and(|score| !(-1000..=1000).contains(&score)) {
+        return Err(invalid("limits", "oom_score_adj is from -1000 to 1000"));
+    }
+    Ok(())
+}
+
+fn has_nul(bytes: &[u8]) -> bool {
+    bytes.contains(&0)
+}
+
+impl Inner {
+    /// What is to be executed, or which field of the request is wrong.
+    fn body(&self, request: ProcessRequest) -> Result<StartBody, RunnerError> {
+        if !request.workdir.is_absolute() {
+            return Err(invalid("workdir", "the working directory must be absolute"));
+        }
+        let workdir = request.workdir;
+        if has_nul(workdir.as_os_str().as_bytes()) {
+            return Err(invalid("workdir", "the working directory holds a NUL"));
+        }
+        validate_limits(&request.limits)?;
+        for (name, value) in &request.environment.changes {
+            let name = name.as_bytes();
+            if name.is_empty() || name.contains(&b'=') || has_nul(name) {
+                return Err(invalid("env", "a variable's name is empty or holds = or NUL"));
+            }
+            if value.as_ref().is_some_and(|value| has_nul(value.as_bytes())) {
+                return Err(invalid("env", "a variable's value holds a NUL"));
+            }
+        }
+        let (program, argv, field) = match request.command {
+            CommandSpec::Shell(line) => (
+                self.shell.path.clone().into_os_string().into_vec(),
+                vec![self.shell.name.clone().into_vec(), b"-c".to_vec(), line.into_bytes()],
+                "command",
+            ),
+            CommandSpec::Argv(argv) => {
+                let argv: Vec<_> = argv.into_iter().map(String::into_bytes).collect();
+                (argv.first().cloned().unwrap_or_default(), argv, "argv")
+            }
+        };
+        if argv.is_empty() {
+            return Err(invalid("argv", "there is no program"));
+        }
+        if argv.iter().any(|argument| has_nul(argument)) {
+            return Err(invalid(field, "the command holds a NUL"));
+        }
+        let inherited = std::env::vars_os();
+        let env = compose(inherited, &request.environment, &self.options.env_filter, &workdir);
+        let path = env.get(OsStr::new("PATH")).cloned().unwrap_or_else(|| DEFAULT_PATH.into());
+        let variable = |(name, value): (OsString, OsString)| {
+            let mut variable = name.into_vec();
+            variable.push(b'=');
+            variable.extend_from_slice(value.as_bytes());
+            variable
+        };
+        Ok(StartBody {
+            program,
+            argv,
+            env: env.into_iter().map(variable).collect(),
+            path: path.into_vec(),
+            workdir: workdir.into_os_string().into_vec(),
+            umask: self.options.umask,
+            nice: request.limits.nice,
+            oom_score_adj: request.limits.oom_score_adj,
+        })
+    }
+}
+
+#[async_trait]
+impl Runner for HostRunner {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { tier: Some(self.inner.report.tier.clone()), terminals: false }
+    }
+
+    async fn prepare(&self, request: ProcessRequest) -> Result<Box<dyn PreparedProcess>, RunnerError> {
+        if request.terminal.is_some() {
+            return Err(RunnerError::new(RunnerErrorKind::PtyUnavailable, "this runner has no terminals"));
+        }
+        let stdin = request.stdin;
+        let body = self.inner.body(request)?;
+        let link = self.link().await?;
+        let tier = if link.hello.cgroup { Tier::CGROUP } else { Tier::SUBREAPER };
+        Ok(Box::new(Prepared { link, body, stdin, tier }))
+    }
+}
