@@ -129,13 +129,14 @@ impl Actor {
     /// What happens next. Cancellation safe: nothing is lost when another branch wins.
     pub(crate) async fn happening(&mut self) -> Happening {
         let quiet_at = self.quiet_at();
+        let resumed = output_resumes(&self.entry, self.stalled_at);
         tokio::select! {
             Some(order) = self.orders.recv() => Happening::Ordered(order),
             () = until(self.kill_at) => Happening::GracePassed,
             () = until(self.deadline) => Happening::DeadlinePassed,
             () = until(self.interrupt_until) => Happening::InterruptLapsed,
             () = until(quiet_at) => Happening::Quiet,
-            () = self.output_resumes(), if self.stall_window.is_some() => Happening::Resumed,
+            () = resumed => Happening::Resumed,
             () = self.shared.abandoned.cancelled(), if !self.stopping => Happening::Abandoned,
         }
     }
@@ -268,14 +269,6 @@ impl Actor {
         (self.stalled_at != Some(progress.total_bytes)).then(|| progress.at + window)
     }
 
-    /// Resolves when something is printed after a stall was reported.
-    async fn output_resumes(&self) {
-        let Some(stalled_at) = self.stalled_at else { return std::future::pending().await };
-        let mut progress = self.entry.progress.subscribe();
-        // The sender lives in the entry that this actor holds.
-        let _ = progress.wait_for(|progress| progress.total_bytes != stalled_at).await;
-    }
-
     fn report_stall(&mut self) {
         let Some(window) = self.stall_window else { return };
         let progress = *self.entry.progress.borrow();
@@ -306,6 +299,14 @@ impl Actor {
         };
         self.shared.notify(self.entry.owner, notice);
     }
+}
+
+/// Resolves when something is printed after the stall that was reported at this total; never without one.
+async fn output_resumes(entry: &Entry, stalled_at: Option<u64>) {
+    let Some(stalled_at) = stalled_at else { return std::future::pending().await };
+    let mut progress = entry.progress.subscribe();
+    // The sender lives in the entry.
+    let _ = progress.wait_for(|progress| progress.total_bytes != stalled_at).await;
 }
 
 /// Sleeps until then; for ever without one.

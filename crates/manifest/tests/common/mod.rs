@@ -103,7 +103,8 @@ pub(crate) fn sample(state: State) -> Manifest {
             manifest.handed_over = true;
             manifest.deadline_at = Some(at(600));
             manifest.last_output_at = Some(at(2));
-            manifest.spool = SpoolBounds { total_bytes: 4096, retained_from: 0, disk_bytes: Some(8192) };
+            manifest.spool =
+                SpoolBounds { total_bytes: 4096, retained_from: 0, disk_bytes: Some(8192), ceiling: None };
         }
         State::Exited => {
             let ended = Outcome {
@@ -111,8 +112,12 @@ pub(crate) fn sample(state: State) -> Manifest {
                 ..outcome(Reason::Exited, WaitStatus::exited(3))
             };
             manifest.finish(state, ended, at(5));
-            manifest.spool =
-                SpoolBounds { total_bytes: 1 << 40, retained_from: (1 << 40) - (64 << 20), disk_bytes: None };
+            manifest.spool = SpoolBounds {
+                total_bytes: 1 << 40,
+                retained_from: (1 << 40) - (64 << 20),
+                disk_bytes: None,
+                ceiling: None,
+            };
             manifest.published.completion = true;
             manifest.published.notification = true;
             manifest.transfer(owner(2), at(6));
