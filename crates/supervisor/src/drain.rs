@@ -16,8 +16,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::Clock;
 use crate::entry::{Entry, Progress};
+use crate::{Clock, Pace};
 
 /// Read buffers begin small, so that a process that prints nothing costs little, and grow while they are filled.
 const BUFFER_FIRST: usize = 2 * 1024;
@@ -44,6 +44,10 @@ struct Tap {
 pub(crate) struct Drain {
     /// True once every stream is at end of file.
     pub(crate) at_eof: watch::Receiver<bool>,
+    /// True while reading pauses for a reader that is behind.
+    pub(crate) paused: watch::Receiver<bool>,
+    /// Lifts the pace: what is left is read without waiting for anybody.
+    pub(crate) unpaced: CancellationToken,
     /// Ends the drain wherever it is.
     pub(crate) stop: CancellationToken,
     task: tokio::task::JoinHandle<Option<Spool>>,
@@ -56,18 +60,21 @@ impl Drain {
         clock: Arc<dyn Clock>,
         spool: Spool,
         streams: Vec<(Stream, Output)>,
+        pace: Option<Pace>,
     ) -> Self {
         let (eof, at_eof) = watch::channel(false);
-        let stop = CancellationToken::new();
+        let (pausing, paused) = watch::channel(false);
+        let (stop, unpaced) = (CancellationToken::new(), CancellationToken::new());
         let taps = streams.into_iter().map(|(stream, source)| Tap::new(stream, source)).collect();
-        let reader = Reader { entry, clock, spool: Some(spool), taps, turn: 0 };
+        let pace = pace.map(|pace| Pacer { pace, pausing, lifted: unpaced.clone() });
+        let reader = Reader { entry, clock, spool: Some(spool), taps, turn: 0, pace };
         let stopped = stop.clone();
         let task = tokio::spawn(async move {
             let spool = reader.run(stopped).await;
             eof.send_replace(true);
             spool
         });
-        Self { at_eof, stop, task }
+        Self { at_eof, paused, unpaced, stop, task }
     }
 
     /// Ends the drain and gives the spool back; `None` if a panic took it.
@@ -85,12 +92,48 @@ struct Reader {
     taps: Vec<Tap>,
     /// Which tap is asked first: the one after that which was read last, so that neither starves the other.
     turn: usize,
+    pace: Option<Pacer>,
+}
+
+/// Holds reading back while a reader is behind.
+struct Pacer {
+    pace: Pace,
+    pausing: watch::Sender<bool>,
+    lifted: CancellationToken,
+}
+
+impl Pacer {
+    /// Resolves when reading may go on; `false` when the pace no longer holds at all.
+    async fn go_on(&mut self, total: u64) -> bool {
+        let ahead = self.pace.ahead;
+        let behind = |consumed: &u64| total.saturating_sub(*consumed) > ahead;
+        if !behind(&self.pace.consumed.borrow_and_update()) {
+            return true;
+        }
+        self.pausing.send_replace(true);
+        let caught_up = tokio::select! {
+            consumed = self.pace.consumed.wait_for(|consumed| !behind(consumed)) => consumed.is_ok(),
+            () = self.lifted.cancelled() => false,
+        };
+        self.pausing.send_replace(false);
+        caught_up
+    }
 }
 
 impl Reader {
     /// Reads to end of file or until `stop`, which is heeded between appends only: an append is never torn.
     async fn run(mut self, stop: CancellationToken) -> Option<Spool> {
         loop {
+            if let Some(pacer) = &mut self.pace {
+                let total = self.entry.progress.borrow().total_bytes;
+                let keeps = tokio::select! {
+                    keeps = pacer.go_on(total) => keeps,
+                    () = stop.cancelled() => break,
+                };
+                if !keeps {
+                    self.pace = None;
+                }
+            }
             let due = self.taps.iter().filter_map(|tap| tap.held_since).min().map(|since| since + HOLD);
             let read = tokio::select! {
                 biased;

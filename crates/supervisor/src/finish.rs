@@ -35,6 +35,8 @@ impl Actor {
             outcome.diagnostic = Some(SUPERVISION_LOST.to_owned());
         }
         let Self { shared, entry, process, drain, lease, .. } = self;
+        // The tree is gone: what the pipes still hold is little, and is read whether or not a reader keeps up.
+        drain.unpaced.cancel();
         let spool = {
             await_end_of_output(&shared, &entry, drain.at_eof.clone()).await;
             drain.end().await

@@ -78,3 +78,15 @@ fn explain(entry: &Entry, error: SupervisorError) -> SupervisorError {
         (error, _) => error,
     }
 }
+
+/// Resolves when at least half of the pending input is free, with how much is.
+pub(crate) async fn room(
+    shared: &Arc<Shared>,
+    owner: Owner,
+    handle: &Handle,
+) -> Result<u64, SupervisorError> {
+    shared.admit_calls()?;
+    let entry = shared.find(owner, handle)?;
+    let input = check(&entry, 0)?;
+    input.room().await.map_err(|error| explain(&entry, error))
+}

@@ -36,12 +36,14 @@ pub(crate) struct InputQueue {
     /// Guards the queue; held for a push, a pop or a look.
     queue: Mutex<Queue>,
     wake: Notify,
+    /// Woken when something was taken, or nothing more will be.
+    taken: Notify,
 }
 
 impl InputQueue {
     pub(crate) fn new(limit: u64, terminal: bool) -> Self {
         let queue = Queue { pieces: VecDeque::new(), pending: 0, ended: false, broken: false };
-        Self { limit, terminal, queue: Mutex::new(queue), wake: Notify::new() }
+        Self { limit, terminal, queue: Mutex::new(queue), wake: Notify::new(), taken: Notify::new() }
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -91,6 +93,26 @@ impl InputQueue {
     /// The process ended: nothing more is accepted.
     pub(crate) fn close(&self) {
         self.queue().broken = true;
+        self.taken.notify_waiters();
+    }
+
+    /// Resolves when at least half of the queue is free, with how much is; or when nothing more is accepted.
+    pub(crate) async fn room(&self) -> Result<u64, SupervisorError> {
+        loop {
+            let taken = self.taken.notified();
+            tokio::pin!(taken);
+            // Enrolled before the look, so that nothing taken in between is missed.
+            taken.as_mut().enable();
+            {
+                let queue = self.queue();
+                queue.admit(0, self.limit)?;
+                let free = self.limit.saturating_sub(queue.pending);
+                if free >= self.limit / 2 {
+                    return Ok(free);
+                }
+            }
+            taken.await;
+        }
     }
 
     async fn next(&self) -> Piece {
@@ -121,7 +143,7 @@ impl InputQueue {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(_) => {
-                    self.queue().broken = true;
+                    self.close();
                     return;
                 }
             }
@@ -145,6 +167,7 @@ impl InputQueue {
                     }
                     rest = &rest[taken..];
                     self.queue().pending -= taken as u64;
+                    self.taken.notify_waiters();
                 }
                 input.flush().await?;
                 *at_line_start = matches!(bytes.last(), Some(b'\n' | b'\r') | None);

@@ -71,8 +71,8 @@ mod wait;
 pub use clock::{Clock, SystemClock};
 pub use error::{StdinClosed, SupervisorError};
 pub use options::{
-    InputAccepted, InputRequest, Lease, LeftoverPolicy, Probe, ReadFrom, ReadRequest, StartOptions, Started,
-    StopRequest, Target, Until, WaitMode, Waited,
+    InputAccepted, InputRequest, Lease, LeftoverPolicy, Pace, Probe, ReadFrom, ReadRequest, StartOptions,
+    Started, StopRequest, Target, Until, WaitMode, Waited,
 };
 pub use procyard_manifest::{CommandRecord, IdempotencyRecord};
 pub use procyard_spool::{Gap, Page, Span, StreamFilter};

@@ -10,6 +10,7 @@ use procyard_core::{Handle, StopKind, Stream};
 use procyard_manifest::CommandRecord;
 use procyard_runner::{StdinMode, TerminalSize};
 use procyard_spool::StreamFilter;
+use tokio::sync::watch;
 
 use crate::Snapshot;
 
@@ -52,6 +53,16 @@ pub enum LeftoverPolicy {
     Wait,
 }
 
+/// Lets a reader that must lose nothing slow a process down: reading pauses while more than `ahead` bytes are not
+/// consumed, so that the process blocks on a full pipe, as it would on any other.
+#[derive(Debug, Clone)]
+pub struct Pace {
+    /// The cursor up to which output was consumed. A sender that is gone lifts the pace.
+    pub consumed: watch::Receiver<u64>,
+    /// How far the output may run ahead of that, in bytes.
+    pub ahead: u64,
+}
+
 /// How a process is supervised.
 #[derive(Debug, Clone)]
 pub struct StartOptions {
@@ -73,6 +84,8 @@ pub struct StartOptions {
     pub stdin: StdinMode,
     /// Written to standard input, then end of file.
     pub input: Option<Vec<u8>>,
+    /// Keeps the process from running ahead of a reader. Without it a process is never slowed.
+    pub pace: Option<Pace>,
 }
 
 impl StartOptions {
@@ -88,6 +101,7 @@ impl StartOptions {
             terminal: None,
             stdin: StdinMode::default(),
             input: None,
+            pace: None,
         }
     }
 }

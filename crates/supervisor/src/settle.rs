@@ -58,12 +58,31 @@ impl Actor {
     /// Waits until both pipes are at end of file, or were quiet, or the cap is reached: what the leader's pipeline
     /// still prints belongs to its output. True when the tree is empty by then.
     async fn output_settles(&mut self) -> bool {
-        let cap = Instant::now() + self.shared.limits.drain_cap;
+        let mut cap = Instant::now() + self.shared.limits.drain_cap;
         let process = Arc::clone(&self.process);
         let mut progress = self.entry.progress.subscribe();
         let mut at_eof = self.drain.at_eof.clone();
+        let mut paused = self.drain.paused.clone();
         let mut quiet = Instant::now() + self.shared.limits.drain_quiet;
         loop {
+            if *paused.borrow_and_update() {
+                // A reader is behind, by its own choice: that is not quiet, and no time passes for the cap.
+                let since = Instant::now();
+                while *paused.borrow_and_update() && !self.stopping {
+                    let happening = tokio::select! {
+                        changed = paused.changed() => {
+                            if changed.is_err() {
+                                return false;
+                            }
+                            continue;
+                        }
+                        happening = self.happening() => happening,
+                    };
+                    self.attend(happening).await;
+                }
+                cap += since.elapsed();
+                quiet = Instant::now() + self.shared.limits.drain_quiet;
+            }
             let happening = tokio::select! {
                 biased;
                 proof = process.emptied() => return proof == TreeProof::Empty,
@@ -75,6 +94,7 @@ impl Actor {
                     }
                     continue;
                 }
+                Ok(()) = paused.changed() => continue,
                 _ = at_eof.wait_for(|eof| *eof) => return false,
                 () = until(Some(quiet.min(cap))) => return false,
             };

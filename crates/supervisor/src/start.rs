@@ -345,7 +345,7 @@ fn take_over(
     };
     let outputs = [(first, process.take_stdout()), (procyard_core::Stream::Stderr, process.take_stderr())];
     let streams = outputs.into_iter().filter_map(|(stream, output)| Some((stream, output?))).collect();
-    let drain = Drain::begin(Arc::clone(entry), Arc::clone(&shared.clock), spool, streams);
+    let drain = Drain::begin(Arc::clone(entry), Arc::clone(&shared.clock), spool, streams, options.pace);
     if let (Some(queue), Some(stdin)) = (entry.input.clone(), process.take_stdin()) {
         if let Some(input) = options.input {
             // It fits: the size was checked at admission and the queue was empty.

@@ -181,6 +181,12 @@ impl Supervisor {
         crate::give::give(&self.shared, owner, handle, request).await
     }
 
+    /// Resolves when at least half of the pending input of a process is free, with how many bytes that is, so that
+    /// a long input can be passed on without being refused. Cancellation safe.
+    pub async fn input_room(&self, owner: Owner, handle: &Handle) -> Result<u64, SupervisorError> {
+        crate::give::room(&self.shared, owner, handle).await
+    }
+
     /// Stops a process; see [`StopRequest`]. Of a terminal process it gives the result and sends nothing.
     /// Cancelling it does not cancel the stop.
     pub async fn stop(
