@@ -1,2 +1,56 @@
-//! Run and supervise long-running commands for AI agents.
-fn main() {}
+//! The `procyard` program: runs and supervises long-running commands for AI agents.
+//!
+//! Not for behaviour: this is configuration and wiring of the crates that have it.
+
+mod cli;
+mod data_dir;
+mod doctor;
+mod exit;
+mod mcp;
+mod run;
+mod session;
+mod summary;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::cli::{Cli, Command};
+
+fn main() -> ExitCode {
+    // In a process that was started as a guardian this never returns; it must come before anything else.
+    procyard_host::enter();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are asked for; anything else is a usage error. A closed stdout changes neither.
+            let _ = error.print();
+            return if error.use_stderr() { exit::FAULT.into() } else { ExitCode::SUCCESS };
+        }
+    };
+    start_logging();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            return exit::fault(&anyhow::Error::new(error).context("the runtime could not be started"));
+        }
+    };
+    let code = runtime.block_on(async {
+        match cli.command {
+            Command::Run(options) => run::run(options).await,
+            Command::Mcp(options) => mcp::mcp(options).await,
+            Command::Doctor(options) => doctor::doctor(options).await,
+        }
+    });
+    // A pending read of standard input cannot be cancelled; nothing else is left to wait for.
+    runtime.shutdown_background();
+    code
+}
+
+/// Logs go to stderr, and only what `PROCYARD_LOG` asks for: stdout belongs to commands and protocols.
+fn start_logging() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("PROCYARD_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}

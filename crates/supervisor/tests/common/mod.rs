@@ -1,5 +1,5 @@
 //! What the tests of the supervisor share: a session on a temporary directory, on a scripted runner.
-#![allow(dead_code, clippy::unwrap_used, reason = "each test binary uses its part; a failed unwrap is a failed test")]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each test binary uses its part")]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,0 +1,83 @@
+//! `ProcessInput`: writes to a running process.
+//!
+//! Not for the bytes of a key: the tool has that table.
+
+use procyard_core::Handle;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{OutputResult, View, schema};
+
+/// How `data` is to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DataEncoding {
+    /// As it is.
+    #[default]
+    Utf8,
+    /// Standard base64 with padding.
+    Base64,
+}
+
+/// Arguments of `ProcessInput`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InputArguments {
+    /// The process to write to: started with `stdin: true` or `tty: true`.
+    #[schemars(schema_with = "schema::handle")]
+    pub process_id: Handle,
+    /// What to write, at most 1 MiB. No newline is added: end a line with one yourself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<String>,
+    /// `utf8` (default), or `base64` for bytes that are not text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_encoding: Option<DataEncoding>,
+    /// Keys to press after `data`, terminals only: enter tab esc space backspace up down left right home end pgup
+    /// pgdn delete ctrl-a … ctrl-z f1 … f12.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1024))]
+    pub keys: Option<Vec<String>>,
+    /// End of input, after `data` and `keys`: closes a pipe; types ^D in a terminal.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub eof: bool,
+    /// New rows of the terminal, together with `cols`; applied first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 2000))]
+    pub rows: Option<u16>,
+    /// New columns of the terminal, together with `rows`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 2000))]
+    pub cols: Option<u16>,
+    /// Where the returned output begins. Default: the end of the output as it was before this input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<u64>,
+    /// Wait up to this many milliseconds for output, and return it. The first output may only be the echo: add
+    /// `quiet_ms`. Default 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 600_000))]
+    pub yield_time_ms: Option<u64>,
+    /// After output came, wait until it has been quiet for this many milliseconds, within `yield_time_ms`.
+    /// Default 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 10_000))]
+    pub quiet_ms: Option<u64>,
+    /// `stream` (default): what was printed, in order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub view: Option<View>,
+    /// Budget of `output` in bytes. Default 32768.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_048_576))]
+    pub limit_bytes: Option<u64>,
+}
+
+/// Result of `ProcessInput`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct InputResult {
+    /// Bytes of this input that were accepted: all of them.
+    pub accepted_bytes: u64,
+    /// Bytes accepted so far that the process has not taken yet.
+    pub pending_bytes: u64,
+    /// What the process has printed from `cursor` on.
+    #[serde(flatten)]
+    pub output: OutputResult,
+}

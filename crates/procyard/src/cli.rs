@@ -1,0 +1,130 @@
+//! The command line: verbs, options, and their help.
+//!
+//! Not for what the verbs do: each has its own file.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use procyard_core::{LoopId, SessionId};
+
+/// Run and supervise long-running commands for AI agents.
+#[derive(Debug, Parser)]
+#[command(name = "procyard", version, propagate_version = true, after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes: that of the command; 128+n when signal n ended it; 124 when it timed out; 125 when procyard itself failed; 126 \
+when the command is not executable; 127 when it was not found.";
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  procyard run 'cargo build 2>&1 | tail -5'
+  procyard run --timeout 60 -- make -j4 test
+  procyard run 'setsid sleep 1000 & echo the sleep is ended, too'
+
+^C interrupts the command, a second one terminates it, a third one kills it.
+
+Exit codes: that of the command; 128+n when signal n ended it; 124 when it timed out; 125 when procyard itself failed; 126 \
+when the command is not executable; 127 when it was not found.";
+
+const MCP_EXAMPLES: &str = "\
+Example entry for a client's configuration:
+  { \"mcpServers\": { \"procyard\": { \"command\": \"procyard\", \"args\": [\"mcp\"] } } }";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Supervise one command here: stream its output, then say in one line how it ended.
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunOptions),
+    /// Serve the tools over MCP on standard input and output.
+    #[command(after_help = MCP_EXAMPLES)]
+    Mcp(McpOptions),
+    /// Say what this machine can do for contained commands, and what would make it better.
+    Doctor(DoctorOptions),
+}
+
+/// Where sessions are kept.
+#[derive(Debug, Args)]
+pub(crate) struct DataDir {
+    /// Where sessions are kept [default: $PROCYARD_DATA, else $XDG_STATE_HOME/procyard, else
+    /// ~/.local/state/procyard]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunOptions {
+    /// A command line, run by a shell
+    #[arg(value_name = "LINE", conflicts_with = "argv", required_unless_present = "argv")]
+    pub(crate) line: Option<String>,
+
+    /// A program and its arguments, which no shell sees
+    #[arg(last = true, value_name = "CMD")]
+    pub(crate) argv: Vec<String>,
+
+    /// Give the command a terminal
+    #[arg(long)]
+    pub(crate) tty: bool,
+
+    /// End the command after this many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=315_360_000))]
+    pub(crate) timeout: Option<u64>,
+
+    /// Where the command runs [default: here]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workdir: Option<PathBuf>,
+
+    /// Give the command an empty standard input instead of passing this one through
+    #[arg(long)]
+    pub(crate) no_stdin: bool,
+
+    /// Say how it ended as one line of JSON on stderr
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) data: DataDir,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct McpOptions {
+    /// The session; a named one is restored [default: a new one]
+    #[arg(long, value_name = "UUID")]
+    pub(crate) session: Option<SessionId>,
+
+    /// The loop inside the session that owns what is started [default: a new one]
+    #[arg(long = "loop", value_name = "UUID")]
+    pub(crate) loop_id: Option<LoopId>,
+
+    /// Where commands run that name no workdir [default: here]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workspace: Option<PathBuf>,
+
+    /// Hand a foreground call over after this many seconds, before the client gives up on it; 0 never does
+    #[arg(long, value_name = "SECONDS", default_value_t = 50, value_parser = clap::value_parser!(u64).range(0..=86_400))]
+    pub(crate) auto_yield: u64,
+
+    #[command(flatten)]
+    pub(crate) data: DataDir,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorOptions {
+    #[command(flatten)]
+    pub(crate) data: DataDir,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::Cli;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,57 @@
+//! The exit codes of `procyard`, named and documented.
+//!
+//! Not for the codes of commands: those are passed through.
+
+use std::process::ExitCode;
+
+use procyard_core::{ErrorCode, SignalNumber};
+use procyard_runner::{RunnerError, RunnerErrorKind, SpawnFailure};
+use procyard_supervisor::SupervisorError;
+
+/// The command's lifetime deadline passed (as `timeout(1)` says it).
+pub(crate) const TIMED_OUT: u8 = 124;
+
+/// procyard itself failed, or was called wrongly.
+pub(crate) const FAULT: u8 = 125;
+
+/// The command was found and could not be executed.
+pub(crate) const NOT_EXECUTABLE: u8 = 126;
+
+/// The command was not found.
+pub(crate) const NOT_FOUND: u8 = 127;
+
+/// A signal ended the command: this plus its number, as shells say it.
+pub(crate) const SIGNALLED: u8 = 128;
+
+/// Says on stderr why procyard failed, with every cause, and gives the code for it.
+pub(crate) fn fault(error: &anyhow::Error) -> ExitCode {
+    eprintln!("procyard: {error:#}");
+    code_of(error).into()
+}
+
+/// The code of a signal.
+pub(crate) const fn signalled(signal: SignalNumber) -> u8 {
+    SIGNALLED + signal.number()
+}
+
+fn code_of(error: &anyhow::Error) -> u8 {
+    let kind = error.chain().find_map(|cause| {
+        let runner = cause.downcast_ref::<RunnerError>();
+        runner.or_else(|| match cause.downcast_ref::<SupervisorError>() {
+            Some(SupervisorError::Runner(runner)) => Some(runner),
+            _ => None,
+        })
+    });
+    match kind.map(RunnerError::kind) {
+        Some(RunnerErrorKind::Spawn(SpawnFailure::NotFound)) => NOT_FOUND,
+        Some(RunnerErrorKind::Spawn(SpawnFailure::NotExecutable | SpawnFailure::PermissionDenied)) => {
+            NOT_EXECUTABLE
+        }
+        _ => FAULT,
+    }
+}
+
+/// A public error in the words of the command line.
+pub(crate) fn refused(code: ErrorCode, message: &str) -> anyhow::Error {
+    anyhow::anyhow!("{message} ({code})")
+}

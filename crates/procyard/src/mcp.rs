@@ -1,0 +1,78 @@
+//! `procyard mcp`: the tools over MCP on standard input and output, for one session and one loop.
+//!
+//! Not for the protocol itself: the server crate speaks it.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use procyard_server::{serve_mcp, stdio};
+use procyard_tools::{Toolbox, ToolboxOptions};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::McpOptions;
+use crate::exit;
+use crate::session::Session;
+
+/// Serves until standard input ends, or SIGTERM or SIGINT comes; then ends the session and exits 0.
+pub(crate) async fn mcp(options: McpOptions) -> ExitCode {
+    match serve(options).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => exit::fault(&error),
+    }
+}
+
+async fn serve(options: McpOptions) -> anyhow::Result<()> {
+    // Caught before the session is opened: a signal meanwhile ends it in order, too.
+    let stop = stop_on_signals()?;
+    let workspace = match &options.workspace {
+        Some(named) => std::path::absolute(named).context("the workspace's path is not usable")?,
+        None => std::env::current_dir().context("the current directory is gone; name a --workspace")?,
+    };
+    let data_dir = options.data.resolve()?;
+    let session = Session::open(&data_dir, options.session, options.loop_id).await?;
+    tell_restored(&session);
+    let toolbox = Toolbox::new(
+        session.supervisor.clone(),
+        session.runners(),
+        session.owner,
+        ToolboxOptions {
+            workspace,
+            auto_yield: (options.auto_yield > 0).then(|| Duration::from_secs(options.auto_yield)),
+            ..ToolboxOptions::default()
+        },
+    );
+    let (read, write) = stdio();
+    let served = serve_mcp(Arc::new(toolbox), read, write, stop).await;
+    let survivors = session.close().await;
+    served?;
+    anyhow::ensure!(survivors == 0, "{survivors} commands could not be proven gone");
+    Ok(())
+}
+
+fn tell_restored(session: &Session) {
+    for (name, why) in &session.restored.unreadable {
+        tracing::warn!(name, why, "a record does not load and is left as it is");
+    }
+    tracing::info!(restored = session.restored.restored, lost = session.restored.lost, "the session is open");
+}
+
+/// A token that SIGTERM, SIGINT and SIGHUP cancel.
+fn stop_on_signals() -> anyhow::Result<CancellationToken> {
+    let catch = |kind| signal(kind).context("signals cannot be caught");
+    let (mut terminate, mut interrupt, mut hangup) =
+        (catch(SignalKind::terminate())?, catch(SignalKind::interrupt())?, catch(SignalKind::hangup())?);
+    let stop = CancellationToken::new();
+    let told = stop.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            _ = hangup.recv() => {}
+        }
+        told.cancel();
+    });
+    Ok(stop)
+}

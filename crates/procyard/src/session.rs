@@ -1,0 +1,84 @@
+//! Puts a session together: its directory and lock, the runner that holds the lock, the supervisor.
+//!
+//! Not for using it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use procyard_core::{Limits, LoopId, Owner, SessionId};
+use procyard_host::{HostOptions, HostRunner};
+use procyard_manifest::{AnchorSettings, Ceilings, SessionRoot};
+use procyard_runner::{Runner, RunnerError, RunnerResolver};
+use procyard_supervisor::{RestoreReport, Services, Supervisor};
+
+/// Who keeps sessions in this format, as their anchors say.
+const PROVIDER: &str = "procyard";
+
+/// How long a new supervisor waits for the lock of an old one, whose guardian holds it until the trees are gone.
+const LOCK_WAIT: Duration = Duration::from_secs(20);
+
+/// An open session.
+pub(crate) struct Session {
+    pub(crate) supervisor: Supervisor,
+    pub(crate) runner: HostRunner,
+    pub(crate) owner: Owner,
+    pub(crate) restored: RestoreReport,
+    // Held for as long as the session lives.
+    root: SessionRoot,
+}
+
+impl Session {
+    /// Opens a session, a new one where none is named, and restores what it holds.
+    pub(crate) async fn open(
+        data_dir: &Path,
+        session: Option<SessionId>,
+        loop_id: Option<LoopId>,
+    ) -> anyhow::Result<Self> {
+        let session = session.unwrap_or_else(|| SessionId::from_random(*uuid::Uuid::new_v4().as_bytes()));
+        let loop_id = loop_id.unwrap_or_else(|| LoopId::from_random(*uuid::Uuid::new_v4().as_bytes()));
+        let limits = Limits::default();
+        let root = open_root(data_dir, session, &limits).await?;
+        let lock = root.lock_descriptor().context("the session's lock cannot be shared")?;
+        let options = HostOptions { held: lock.into_iter().collect(), ..HostOptions::default() };
+        let runner = HostRunner::start(options).await?;
+        let supervisor = Supervisor::new(session, limits, root.dir());
+        let restored = supervisor.activate(Services::discard()).await?;
+        Ok(Self { supervisor, runner, owner: Owner { session, loop_id }, restored, root })
+    }
+
+    /// The one runner, for every loop of this session.
+    pub(crate) fn runners(&self) -> Arc<dyn RunnerResolver> {
+        Arc::new(OneRunner(Arc::new(self.runner.clone())))
+    }
+
+    /// Stops everything, and says how many trees could not be proven empty.
+    pub(crate) async fn close(self) -> usize {
+        let report = self.supervisor.shutdown().await;
+        self.runner.shutdown().await;
+        drop(self.root);
+        report.failed.len()
+    }
+}
+
+async fn open_root(data_dir: &Path, session: SessionId, limits: &Limits) -> anyhow::Result<SessionRoot> {
+    let anchor = AnchorSettings {
+        provider: PROVIDER.to_owned(),
+        ceilings: Ceilings { spool_bytes: limits.spool_bytes, spool_bytes_total: limits.spool_bytes_total },
+    };
+    let data_dir = data_dir.to_owned();
+    // Waiting for the lock blocks.
+    tokio::task::spawn_blocking(move || SessionRoot::open_or_create(&data_dir, session, anchor, LOCK_WAIT))
+        .await
+        .context("opening the session failed")?
+        .context("the session cannot be opened")
+}
+
+struct OneRunner(Arc<dyn Runner>);
+
+impl RunnerResolver for OneRunner {
+    fn resolve(&self, _: Owner) -> Result<Arc<dyn Runner>, RunnerError> {
+        Ok(Arc::clone(&self.0))
+    }
+}

@@ -1,0 +1,106 @@
+//! The one line that says how a command ended.
+//!
+//! Not for stdout: that is the command's.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use procyard_supervisor::Snapshot;
+
+/// Says it on stderr.
+pub(crate) fn tell(snapshot: &Snapshot, json: bool) {
+    let line = if json { as_json(snapshot) } else { format!("procyard: {}", as_text(snapshot)) };
+    // Nobody may be reading any more.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+fn as_text(snapshot: &Snapshot) -> String {
+    let mut text = snapshot.state.as_str().replace('_', " ");
+    if let Some(outcome) = &snapshot.outcome {
+        if let Some(code) = outcome.exit_code {
+            text.push_str(&format!(" {code}"));
+        }
+        if let Some(signal) = outcome.signal {
+            text.push_str(&format!(" ({signal})"));
+        }
+    }
+    text.push_str(&format!(" after {}, {} of output", duration(snapshot), bytes(snapshot.total_bytes)));
+    if let Some(left) = snapshot.outcome.as_ref().and_then(|outcome| outcome.leftovers) {
+        let noun = if left.count == 1 { "process" } else { "processes" };
+        let done = match left.action {
+            procyard_core::LeftoverAction::Killed => "were ended",
+            procyard_core::LeftoverAction::Waited => "were waited for",
+        };
+        text.push_str(&format!("; {} {noun} that outlived it {done}", left.count));
+    }
+    if snapshot.storage_degraded {
+        text.push_str("; some output could not be kept");
+    }
+    text
+}
+
+fn as_json(snapshot: &Snapshot) -> String {
+    let outcome = snapshot.outcome.as_ref();
+    let mut value = serde_json::json!({
+        "status": snapshot.state,
+        "duration_ms": millis(snapshot),
+        "total_bytes": snapshot.total_bytes,
+    });
+    let optional = [
+        ("exit_code", outcome.and_then(|outcome| outcome.exit_code).map(serde_json::Value::from)),
+        ("signal", outcome.and_then(|outcome| outcome.signal).map(|signal| signal.name().into())),
+        ("reason", outcome.map(|outcome| outcome.reason.as_str().into())),
+        (
+            "leftovers",
+            outcome.and_then(|outcome| outcome.leftovers).and_then(|left| serde_json::to_value(left).ok()),
+        ),
+        ("storage_degraded", snapshot.storage_degraded.then(|| true.into())),
+    ];
+    for (name, field) in optional {
+        if let Some(field) = field {
+            value[name] = field;
+        }
+    }
+    value.to_string()
+}
+
+fn millis(snapshot: &Snapshot) -> u64 {
+    let started = snapshot.started_at.unwrap_or(snapshot.created_at);
+    snapshot.finished_at.map_or(0, |finished| finished.millis_since(started))
+}
+
+fn duration(snapshot: &Snapshot) -> String {
+    let millis = millis(snapshot);
+    let seconds = Duration::from_millis(millis).as_secs_f64();
+    match millis {
+        0..1_000 => format!("{millis} ms"),
+        1_000..60_000 => format!("{seconds:.1} s"),
+        _ => format!("{} min {} s", millis / 60_000, millis / 1_000 % 60),
+    }
+}
+
+fn bytes(count: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    if count < 1024 {
+        return format!("{count} bytes");
+    }
+    let mut value = count as f64 / 1024.0;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bytes;
+
+    #[test]
+    fn sizes_are_told_in_the_unit_that_fits() {
+        for (count, text) in [(0, "0 bytes"), (1023, "1023 bytes"), (1536, "1.5 KiB"), (1 << 30, "1.0 GiB")] {
+            assert_eq!(bytes(count), text);
+        }
+    }
+}

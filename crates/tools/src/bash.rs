@@ -1,0 +1,309 @@
+//! Bash: starts a command and stays with it as long as its call asks.
+//!
+//! Until a process is handed over, it belongs to its call: a caller that goes away stops it. Not for checking
+//! arguments: see `plan`.
+
+use std::time::Duration;
+
+use procyard_api::{BashArguments, BashResult, LeftoversReport};
+use procyard_core::{Effects, ErrorCode, ExecutionId, Handle, Origin, Outcome, PublicError, State};
+use procyard_runner::ProcessRequest;
+use procyard_supervisor::{
+    Lease, Snapshot, StartOptions, Started, StreamFilter, SupervisorError, Target, Until, WaitMode,
+};
+
+use crate::headtail::head_and_tail;
+use crate::page::{Look, forward};
+use crate::plan::{Mode, Plan};
+use crate::progress::Reporter;
+use crate::render;
+use crate::reply::{AbandonGuard, Answer};
+use crate::source::Supervised;
+use crate::toolbox::{CallContext, Lasting, Toolbox};
+
+/// How long after its deadline a stopped process may take to be recorded, beyond what the limits allow for each step.
+const SLACK: Duration = Duration::from_secs(2);
+
+/// Carries a call out. Dropping the future before the process is handed over stops the process.
+pub(crate) async fn bash(
+    toolbox: &Toolbox,
+    arguments: BashArguments,
+    context: &CallContext,
+) -> Result<Answer, PublicError> {
+    let supervisor = toolbox.supervisor();
+    let plan = Plan::new(arguments, toolbox.options(), supervisor.limits(), toolbox.lasting())?;
+    let (handle, new) = start(toolbox, &plan, context).await?;
+    let call = Call { toolbox, plan: &plan, handle };
+    let owned = new && !matches!(plan.mode, Mode::Background(_));
+    let guard = owned.then(|| AbandonGuard::new(supervisor.clone(), toolbox.owner(), handle));
+    match plan.mode {
+        Mode::Background(wait) if wait.is_zero() && new => call.started(),
+        Mode::Background(wait) | Mode::Yielded(wait) => {
+            let ended = call.wait_for_end(wait, None).await?;
+            call.finish(ended, false, guard).await
+        }
+        Mode::Foreground => {
+            let (within, lift) = call.patience();
+            let ended = call.wait_for_end(within, context.reporter()).await?;
+            call.finish(ended, lift, guard).await
+        }
+    }
+}
+
+/// The process, and whether this call started it.
+async fn start(toolbox: &Toolbox, plan: &Plan, context: &CallContext) -> Result<(Handle, bool), PublicError> {
+    let (supervisor, owner) = (toolbox.supervisor(), toolbox.owner());
+    let refused = |error: SupervisorError| error.public();
+    if let Some(key) = &plan.record.idempotency
+        && let Some(handle) = supervisor.find_idempotent(owner, key).map_err(refused)?
+    {
+        return Ok((handle, false));
+    }
+    let runner = toolbox.runner()?;
+    if plan.terminal.is_some() && !runner.capabilities().terminals {
+        let message = "there are no terminals here; leave out `tty`";
+        return Err(PublicError::new(ErrorCode::PtyUnavailable, message).field("tty"));
+    }
+    let origin =
+        Origin { execution: context.execution.unwrap_or_else(|| ExecutionId::from_random(rand::random())) };
+    let request = ProcessRequest {
+        environment: plan.environment.clone(),
+        terminal: plan.terminal,
+        stdin: plan.stdin,
+        deadline: plan.deadline,
+        limits: toolbox.options().limits.clone(),
+        ..ProcessRequest::new(plan.command.clone(), plan.workdir.clone(), origin)
+    };
+    let prepared = runner.prepare(request).await.map_err(|error| error.public())?;
+    let options = StartOptions {
+        background: matches!(plan.mode, Mode::Background(_)),
+        spool_ceiling: plan.spool_ceiling,
+        deadline: plan.deadline,
+        leftovers: plan.leftovers,
+        stall_window: plan.stall_window,
+        terminal: plan.terminal,
+        stdin: plan.stdin,
+        input: plan.input.clone(),
+        ..StartOptions::new(plan.record.clone())
+    };
+    match supervisor.start(owner, origin, prepared, Lease::none(), options).await.map_err(refused)? {
+        Started::New(handle) => Ok((handle, true)),
+        Started::Existing(handle) => Ok((handle, false)),
+    }
+}
+
+/// One call with its process.
+struct Call<'c> {
+    toolbox: &'c Toolbox,
+    plan: &'c Plan,
+    handle: Handle,
+}
+
+impl Call<'_> {
+    /// How long a foreground call stays, and whether the deadline is lifted when it then leaves.
+    fn patience(&self) -> (Duration, bool) {
+        let limits = self.toolbox.supervisor().limits();
+        let stopping =
+            limits.graceful_shutdown + limits.drain_cap + limits.leftover_grace + limits.proof_bound;
+        let to_the_end = self.plan.deadline.unwrap_or(limits.foreground_maximum) + stopping + SLACK;
+        match self.toolbox.options().auto_yield.filter(|_| self.toolbox.lasting() == Lasting::Possible) {
+            Some(patience) if patience < to_the_end => (patience, self.plan.default_deadline),
+            _ => (to_the_end, false),
+        }
+    }
+
+    /// Waits for the end; `None` when it did not come in time.
+    async fn wait_for_end(
+        &self,
+        within: Duration,
+        reporter: Option<Reporter<'_>>,
+    ) -> Result<Option<Snapshot>, PublicError> {
+        let (supervisor, owner) = (self.toolbox.supervisor(), self.toolbox.owner());
+        let target = Target { handle: self.handle, cursor: 0, probe: None };
+        let wait = supervisor.wait(owner, WaitMode::Any, Until::Exit, vec![target], within);
+        let waited = match reporter {
+            None => wait.await,
+            Some(reporter) => reporter.during(wait, supervisor, owner, self.handle).await,
+        };
+        // The process runs; only the waiting failed.
+        let waited = waited.map_err(|error| error.public().effects(Effects::Started))?;
+        match waited.into_iter().next().and_then(|target| target.snapshot) {
+            Some(snapshot) => Ok(Some(snapshot).filter(|snapshot| snapshot.state.is_terminal())),
+            None => Err(SupervisorError::NotFound.public().effects(Effects::Started)),
+        }
+    }
+
+    /// The answer once the call has waited: the result, or a process that is handed over.
+    async fn finish(
+        &self,
+        ended: Option<Snapshot>,
+        lift_deadline: bool,
+        guard: Option<AbandonGuard>,
+    ) -> Result<Answer, PublicError> {
+        if let Some(snapshot) = ended {
+            return self.finished(snapshot, guard).await;
+        }
+        let (supervisor, owner) = (self.toolbox.supervisor(), self.toolbox.owner());
+        let mut warnings = self.plan.warnings.clone();
+        let snapshot = if self.toolbox.lasting() == Lasting::Possible {
+            supervisor.hand_over(owner, &self.handle, lift_deadline).await
+        } else {
+            supervisor.snapshot(owner, &self.handle)
+        };
+        let snapshot = snapshot.map_err(|error| error.public().effects(Effects::Started))?;
+        if snapshot.state.is_terminal() {
+            return self.finished(snapshot, guard).await;
+        }
+        if let Some(guard) = guard.filter(|_| snapshot.handed_over) {
+            guard.disarm();
+        }
+        if snapshot.teardown_failed {
+            warnings
+                .push("the deadline has passed, but not everything it started could be ended yet".to_owned());
+        }
+        self.running(warnings).await
+    }
+
+    /// A background process that has just been started.
+    fn started(&self) -> Result<Answer, PublicError> {
+        let (supervisor, owner) = (self.toolbox.supervisor(), self.toolbox.owner());
+        let snapshot = supervisor
+            .snapshot(owner, &self.handle)
+            .map_err(|error| error.public().effects(Effects::Started))?;
+        let result = BashResult {
+            status: State::Running,
+            started_at: snapshot.started_at.map(Into::into),
+            timeout_s: snapshot.deadline.map(|deadline| deadline.as_secs()),
+            tty: snapshot.terminal.is_some(),
+            warnings: self.plan.warnings.clone(),
+            backgrounded: true,
+            ..blank(self.handle)
+        };
+        let text = render::bash(&result);
+        Answer::new(&result, text)
+    }
+
+    /// A process that runs on, with its output so far.
+    async fn running(&self, mut warnings: Vec<String>) -> Result<Answer, PublicError> {
+        let look =
+            Look { limit: self.plan.limit, encoding: procyard_api::Encoding::SafeText, collapse: true };
+        let shown =
+            forward(&self.source(), 0, &look).await.map_err(|error| error.effects(Effects::Started))?;
+        if shown.next_cursor < shown.total_bytes {
+            warnings.push("the output so far exceeds limit_bytes; read on at next_cursor".to_owned());
+        }
+        // A process that ended while its output was read is still told as running: its end is announced.
+        let result = BashResult {
+            output: shown.output,
+            start_cursor: shown.start_cursor,
+            next_cursor: shown.next_cursor,
+            total_bytes: shown.total_bytes,
+            gap: shown.gap,
+            normalized: shown.normalized,
+            binary: shown.binary,
+            warnings,
+            ..described(&shown.snapshot, State::Running)
+        };
+        let text = render::bash(&result);
+        Answer::new(&result, text)
+    }
+
+    /// A process that has ended, with the beginning and the end of its output.
+    async fn finished(&self, snapshot: Snapshot, guard: Option<AbandonGuard>) -> Result<Answer, PublicError> {
+        let mut result =
+            BashResult { warnings: self.plan.warnings.clone(), ..described(&snapshot, snapshot.state) };
+        match head_and_tail(&self.source(), self.plan.limit).await {
+            Ok(output) => {
+                result.output = output.shown.output;
+                result.start_cursor = output.shown.start_cursor;
+                result.next_cursor = output.shown.next_cursor;
+                result.total_bytes = output.shown.total_bytes;
+                result.omitted_bytes = output.omitted;
+                result.gap = output.shown.gap;
+                result.normalized = output.shown.normalized;
+                result.binary = output.shown.binary;
+            }
+            // How the command ended is known, and is not lost with its output.
+            Err(error) => {
+                result.total_bytes = snapshot.total_bytes;
+                result.gap = true;
+                result.warnings.push(format!("the output could not be read: {}", error.message));
+            }
+        }
+        let text = render::bash(&result);
+        let answer = Answer::new(&result, text)?.telling(vec![self.handle]);
+        Ok(Answer { guard, ..answer })
+    }
+
+    fn source(&self) -> Supervised<'_> {
+        Supervised {
+            supervisor: self.toolbox.supervisor(),
+            owner: self.toolbox.owner(),
+            handle: self.handle,
+            streams: StreamFilter::Both,
+        }
+    }
+}
+
+fn blank(handle: Handle) -> BashResult {
+    BashResult {
+        process_id: handle,
+        status: State::Running,
+        exit_code: None,
+        signal: None,
+        reason: None,
+        diagnostic: None,
+        output: String::new(),
+        start_cursor: 0,
+        next_cursor: 0,
+        total_bytes: 0,
+        omitted_bytes: None,
+        gap: false,
+        normalized: false,
+        binary: false,
+        backgrounded: false,
+        started_at: None,
+        finished_at: None,
+        duration_ms: None,
+        leftovers: None,
+        storage_degraded: false,
+        timeout_s: None,
+        tty: false,
+        warnings: Vec::new(),
+        notifications: Vec::new(),
+    }
+}
+
+/// What a snapshot says, without output. Told as `status`, which may be earlier than the snapshot's.
+fn described(snapshot: &Snapshot, status: State) -> BashResult {
+    let ended = status.is_terminal();
+    let outcome = snapshot.outcome.as_ref().filter(|_| ended);
+    let finished_at = snapshot.finished_at.filter(|_| ended);
+    BashResult {
+        status,
+        exit_code: outcome.and_then(|outcome| outcome.exit_code),
+        signal: outcome.and_then(|outcome| outcome.signal),
+        reason: outcome.map(|outcome| outcome.reason),
+        diagnostic: outcome.and_then(diagnostic),
+        total_bytes: snapshot.total_bytes,
+        backgrounded: snapshot.handed_over,
+        started_at: snapshot.started_at.map(Into::into),
+        finished_at: finished_at.map(Into::into),
+        duration_ms: finished_at.zip(snapshot.started_at).map(|(to, from)| to.millis_since(from)),
+        leftovers: outcome.and_then(leftovers),
+        storage_degraded: snapshot.storage_degraded,
+        timeout_s: snapshot.deadline.map(|deadline| deadline.as_secs()),
+        tty: snapshot.terminal.is_some(),
+        ..blank(snapshot.identity.handle)
+    }
+}
+
+/// A diagnostic that says something.
+pub(crate) fn diagnostic(outcome: &Outcome) -> Option<String> {
+    outcome.diagnostic.clone().filter(|text| !text.is_empty())
+}
+
+/// The leftovers of an outcome, where there were any.
+pub(crate) fn leftovers(outcome: &Outcome) -> Option<LeftoversReport> {
+    outcome.leftovers.map(|leftovers| LeftoversReport { count: leftovers.count, action: leftovers.action })
+}

@@ -1,0 +1,166 @@
+//! What a client is told of each tool: name, purpose, schemas, hints.
+//!
+//! Where nothing may outlive its call, background use is not in the schema at all. Not for refusing it: the tool
+//! does that whatever the schema says.
+
+use procyard_api::{
+    BashArguments, BashResult, InputArguments, InputResult, ListArguments, ListResult, OutputArguments,
+    OutputReply, StopArguments, StopResult, input_schema, output_schema,
+};
+use procyard_core::Limits;
+use serde_json::{Value, json};
+
+use crate::toolbox::Lasting;
+
+/// Hints about what a tool does, as MCP has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ToolAnnotations {
+    /// It changes nothing.
+    pub read_only: bool,
+    /// It may destroy something.
+    pub destructive: bool,
+    /// Repeating a call with the same arguments changes nothing more.
+    pub idempotent: bool,
+    /// It reaches beyond a closed set of things.
+    pub open_world: bool,
+}
+
+/// A tool as a client is told of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolDefinition {
+    /// The name that calls use.
+    pub name: &'static str,
+    /// A name for people.
+    pub title: &'static str,
+    /// When to use it and when not.
+    pub description: String,
+    /// JSON schema of the arguments; an object.
+    pub input_schema: Value,
+    /// JSON schema of the structured result; an object, of which the error is one form.
+    pub output_schema: Value,
+    /// Hints.
+    pub annotations: ToolAnnotations,
+}
+
+/// The name of the tool that starts commands.
+pub(crate) const BASH: &str = "Bash";
+
+/// Arguments that only make sense where a command may outlive its call.
+const LASTING: [&str; 3] = ["background", "yield_time_ms", "stall_ms"];
+
+/// Every tool. Bash only with a runner.
+pub(crate) fn definitions(limits: &Limits, lasting: Lasting, with_bash: bool) -> Vec<ToolDefinition> {
+    let mut all = vec![process_output(), process_input(), process_stop(), process_list()];
+    if with_bash {
+        all.insert(0, bash(limits, lasting));
+    }
+    all
+}
+
+fn bash(limits: &Limits, lasting: Lasting) -> ToolDefinition {
+    let mut schema = input_schema::<BashArguments>();
+    let (default, maximum) = (limits.foreground_default.as_secs(), limits.foreground_maximum.as_secs());
+    let mut description = "Runs a command in a shell, or a program with arguments, and returns its output and how it \
+                           ended. A non-zero exit is a normal result. Everything that the command starts belongs to it \
+                           and ends with it: nothing survives as a daemon."
+        .to_owned();
+    let timeout = match lasting {
+        Lasting::Possible => {
+            description.push_str(
+                " For what runs long (servers, watchers, builds that you do not want to wait for) use background: true, \
+                 or yield_time_ms if you do not know: you get a process_id for ProcessOutput, ProcessInput and \
+                 ProcessStop, and are notified when it ends. Do not start things with & or nohup, and do not wait by \
+                 running sleep: wait with ProcessOutput.",
+            );
+            format!(
+                "Seconds that the command may run before it is stopped with everything it started. Foreground: default \
+                 {default}, at most {maximum}, and 0 is invalid: use background for what takes longer. Background or \
+                 yielded: no limit by default, and 0 means until the session ends."
+            )
+        }
+        Lasting::Uncontained | Lasting::Unannounced => {
+            description.push_str(" The call waits for the end of the command.");
+            if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+                for name in LASTING {
+                    properties.remove(name);
+                }
+            }
+            format!(
+                "Seconds that the command may run before it is stopped with everything it started. Default {default}, at \
+                 most {maximum}."
+            )
+        }
+    };
+    if let Some(property) = schema.pointer_mut("/properties/timeout/description") {
+        *property = json!(timeout);
+    }
+    ToolDefinition {
+        name: BASH,
+        title: "Run a command",
+        description,
+        input_schema: schema,
+        output_schema: output_schema::<BashResult>(),
+        annotations: ToolAnnotations {
+            read_only: false,
+            destructive: true,
+            idempotent: false,
+            open_world: true,
+        },
+    }
+}
+
+fn process_output() -> ToolDefinition {
+    ToolDefinition {
+        name: "ProcessOutput",
+        title: "Read a process's output",
+        description: "Reads what a process has printed, from a cursor on or from the end, and can wait: for more output, \
+                      for the end of the process, or until a pattern appears. Give the next_cursor of the last result as \
+                      cursor, so that nothing is repeated. To wait, use wait: any with a long timeout_ms in one call \
+                      instead of asking again and again."
+            .to_owned(),
+        input_schema: input_schema::<OutputArguments>(),
+        output_schema: output_schema::<OutputReply>(),
+        annotations: ToolAnnotations { read_only: true, destructive: false, idempotent: true, open_world: false },
+    }
+}
+
+fn process_input() -> ToolDefinition {
+    ToolDefinition {
+        name: "ProcessInput",
+        title: "Write to a process",
+        description: "Writes to the standard input or terminal of a running process that was started with stdin: true or \
+                      tty: true: text, keys, end of file, or a new terminal size. Returns what the process printed since; \
+                      with yield_time_ms and quiet_ms it waits for the whole answer."
+            .to_owned(),
+        input_schema: input_schema::<InputArguments>(),
+        output_schema: output_schema::<InputResult>(),
+        annotations: ToolAnnotations { read_only: false, destructive: true, idempotent: false, open_world: true },
+    }
+}
+
+fn process_stop() -> ToolDefinition {
+    ToolDefinition {
+        name: "ProcessStop",
+        title: "Stop a process",
+        description: "Ends a process and everything it started, and returns when all of it is proven gone. Of a process \
+                      that has ended it returns how. Use mode interrupt to send ^C and let it go on. Never use kill or \
+                      pkill in Bash instead."
+            .to_owned(),
+        input_schema: input_schema::<StopArguments>(),
+        output_schema: output_schema::<StopResult>(),
+        annotations: ToolAnnotations { read_only: false, destructive: true, idempotent: true, open_world: false },
+    }
+}
+
+fn process_list() -> ToolDefinition {
+    ToolDefinition {
+        name: "ProcessList",
+        title: "List processes",
+        description: "Lists your processes, running and ended, newest first. Use it when you have lost a process_id; do \
+                      not use it to wait."
+            .to_owned(),
+        input_schema: input_schema::<ListArguments>(),
+        output_schema: output_schema::<ListResult>(),
+        annotations: ToolAnnotations { read_only: true, destructive: false, idempotent: true, open_world: false },
+    }
+}

@@ -1,0 +1,85 @@
+//! What a terminal sends for a key.
+//!
+//! The sequences are those of xterm in its normal modes (xterm control sequences, "PC-Style Function Keys"). Not for
+//! a program's own key modes: who needs another sequence sends it as data.
+
+/// The bytes of a key by name, or `None` if there is no such key.
+pub(crate) fn bytes_of(key: &str) -> Option<&'static [u8]> {
+    Some(match key {
+        "enter" => b"\r",
+        "tab" => b"\t",
+        "esc" => b"\x1b",
+        "space" => b" ",
+        "backspace" => b"\x7f",
+        "up" => b"\x1b[A",
+        "down" => b"\x1b[B",
+        "right" => b"\x1b[C",
+        "left" => b"\x1b[D",
+        "home" => b"\x1b[H",
+        "end" => b"\x1b[F",
+        "pgup" => b"\x1b[5~",
+        "pgdn" => b"\x1b[6~",
+        "delete" => b"\x1b[3~",
+        "f1" => b"\x1bOP",
+        "f2" => b"\x1bOQ",
+        "f3" => b"\x1bOR",
+        "f4" => b"\x1bOS",
+        "f5" => b"\x1b[15~",
+        "f6" => b"\x1b[17~",
+        "f7" => b"\x1b[18~",
+        "f8" => b"\x1b[19~",
+        "f9" => b"\x1b[20~",
+        "f10" => b"\x1b[21~",
+        "f11" => b"\x1b[23~",
+        "f12" => b"\x1b[24~",
+        _ => return control(key),
+    })
+}
+
+/// `ctrl-a` to `ctrl-z`: the letter's place in the alphabet.
+fn control(key: &str) -> Option<&'static [u8]> {
+    const CONTROLS: [u8; 26] = {
+        let mut controls = [0; 26];
+        let mut at = 0;
+        while at < controls.len() {
+            controls[at] = at as u8 + 1;
+            at += 1;
+        }
+        controls
+    };
+    match key.strip_prefix("ctrl-")?.as_bytes() {
+        [letter @ b'a'..=b'z'] => Some(std::slice::from_ref(&CONTROLS[usize::from(letter - b'a')])),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_has_its_sequence() {
+        for (key, bytes) in [
+            ("enter", &b"\r"[..]),
+            ("backspace", b"\x7f"),
+            ("left", b"\x1b[D"),
+            ("pgdn", b"\x1b[6~"),
+            ("ctrl-a", b"\x01"),
+            ("ctrl-c", b"\x03"),
+            ("ctrl-d", b"\x04"),
+            ("ctrl-z", b"\x1a"),
+            ("f1", b"\x1bOP"),
+            ("f5", b"\x1b[15~"),
+            ("f12", b"\x1b[24~"),
+        ] {
+            assert_eq!(bytes_of(key), Some(bytes), "{key}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_key_has_none() {
+        for key in ["", "Enter", "ctrl-", "ctrl-aa", "ctrl-A", "ctrl-1", "f0", "f13", "ctrl-ä"] {
+            assert_eq!(bytes_of(key), None, "{key}");
+        }
+    }
+}

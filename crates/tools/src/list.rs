@@ -1,0 +1,159 @@
+//! `ProcessList`: the caller's own processes, newest first, a page at a time.
+//!
+//! Not for outcomes: a list teaches nobody how a process ended, so it suppresses no notice.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use procyard_api::{ListArguments, ListEntry, ListResult};
+use procyard_core::PublicError;
+use procyard_supervisor::Snapshot;
+use procyard_text::shorten;
+
+use crate::output::stdin;
+use crate::render;
+use crate::reply::Answer;
+use crate::toolbox::Toolbox;
+
+/// Entries of a page when a call does not say.
+const ENTRIES: u64 = 50;
+
+/// Characters of a command line that are shown.
+const COMMAND_SHOWN: usize = 400;
+
+/// Carries a call out.
+pub(crate) fn list(toolbox: &Toolbox, arguments: &ListArguments) -> Result<Answer, PublicError> {
+    let after = arguments.page.as_deref().map(Page::parse).transpose()?;
+    let limit = usize::try_from(arguments.limit.unwrap_or(ENTRIES)).unwrap_or(usize::MAX);
+    let result = page_of(toolbox.supervisor().list(toolbox.owner()), arguments, after.as_ref(), limit);
+    let text = render::list(&result);
+    Answer::new(&result, text)
+}
+
+fn page_of(
+    mut processes: Vec<Snapshot>,
+    arguments: &ListArguments,
+    after: Option<&Page>,
+    limit: usize,
+) -> ListResult {
+    if let Some(after) = after {
+        after.skip(&mut processes);
+    }
+    processes.retain(|snapshot| arguments.state.is_none_or(|state| state == snapshot.state));
+    let more = processes.len() > limit;
+    processes.truncate(limit);
+    let next_page = processes.last().filter(|_| more).map(|last| Page::after(last).to_text());
+    ListResult { processes: processes.iter().map(entry).collect(), next_page, notifications: Vec::new() }
+}
+
+fn entry(snapshot: &Snapshot) -> ListEntry {
+    let ended = snapshot.state.is_terminal();
+    ListEntry {
+        process_id: snapshot.identity.handle,
+        status: snapshot.state,
+        command: shorten(&render::command_line(&snapshot.command), COMMAND_SHOWN),
+        description: snapshot.command.label.clone(),
+        tty: snapshot.terminal.is_some(),
+        stdin: stdin(snapshot),
+        started_at: snapshot.started_at.map(Into::into),
+        finished_at: snapshot.finished_at.map(Into::into),
+        exit_code: snapshot.outcome.as_ref().filter(|_| ended).and_then(|outcome| outcome.exit_code),
+        total_bytes: snapshot.total_bytes,
+        last_output_at: snapshot.last_output_at.map(Into::into),
+    }
+}
+
+/// Where a page ended: behind this process. Made of what its owner knows anyway; the order of admission in the session
+/// would tell that others exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Page {
+    created_at: i64,
+    handle: [u8; 16],
+}
+
+impl Page {
+    fn after(snapshot: &Snapshot) -> Self {
+        Self {
+            created_at: snapshot.created_at.as_unix_micros(),
+            handle: *snapshot.identity.handle.as_bytes(),
+        }
+    }
+
+    fn to_text(self) -> String {
+        let mut bytes = self.created_at.to_be_bytes().to_vec();
+        bytes.extend_from_slice(&self.handle);
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    fn parse(text: &str) -> Result<Self, PublicError> {
+        let wrong = || PublicError::argument("page", "is not a `next_page` of an earlier list");
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| wrong())?;
+        let (time, handle) = bytes.split_first_chunk().ok_or_else(wrong)?;
+        let handle = handle.try_into().map_err(|_| wrong())?;
+        Ok(Self { created_at: i64::from_be_bytes(*time), handle })
+    }
+
+    /// Drops what the pages before have shown.
+    fn skip(self, processes: &mut Vec<Snapshot>) {
+        let behind =
+            processes.iter().position(|snapshot| *snapshot.identity.handle.as_bytes() == self.handle);
+        match behind {
+            Some(at) => drop(processes.drain(..=at)),
+            // It was evicted meanwhile: what is older is not shown yet.
+            None => processes.retain(|snapshot| snapshot.created_at.as_unix_micros() < self.created_at),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use procyard_core::{State, Timestamp};
+
+    use super::*;
+    use crate::testing;
+
+    fn process(of: u8, state: State) -> Snapshot {
+        let mut snapshot = testing::snapshot("sleep 5", state);
+        snapshot.identity.handle = testing::handle(of);
+        snapshot.created_at = Timestamp::from_unix_micros(i64::from(of));
+        snapshot.sequence = u64::from(of);
+        snapshot
+    }
+
+    fn newest_first(of: impl IntoIterator<Item = u8>) -> Vec<Snapshot> {
+        of.into_iter().map(|of| process(of, State::Running)).collect()
+    }
+
+    fn ids(result: &ListResult) -> Vec<u8> {
+        result.processes.iter().map(|entry| entry.process_id.as_bytes()[0]).collect()
+    }
+
+    #[test]
+    fn pages_show_each_process_once() {
+        let arguments = ListArguments::default();
+        let first = page_of(newest_first([5, 4, 3, 2, 1]), &arguments, None, 2);
+        assert_eq!(ids(&first), [5, 4]);
+        let after = Page::parse(&first.next_page.unwrap()).unwrap();
+        // A new process came and one that was shown is gone.
+        let second = page_of(newest_first([6, 5, 3, 2, 1]), &arguments, Some(&after), 2);
+        assert_eq!(ids(&second), [3, 2]);
+        let after = Page::parse(&second.next_page.unwrap()).unwrap();
+        let third = page_of(newest_first([3, 2, 1]), &arguments, Some(&after), 2);
+        assert_eq!((ids(&third), third.next_page), (vec![1], None));
+    }
+
+    #[test]
+    fn a_state_is_filtered_before_the_page_is_cut() {
+        let processes =
+            vec![process(3, State::Exited), process(2, State::Running), process(1, State::Exited)];
+        let arguments = ListArguments { state: Some(State::Exited), ..ListArguments::default() };
+        let result = page_of(processes, &arguments, None, 2);
+        assert_eq!((ids(&result), result.next_page), (vec![3, 1], None));
+    }
+
+    #[test]
+    fn a_page_that_was_not_given_out_is_refused() {
+        for text in ["", "x", "AAAA", "%%%%"] {
+            assert_eq!(Page::parse(text).unwrap_err().field.as_deref(), Some("page"), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Finds a pattern in a stream while it arrives: across the borders of chunks, in the text that a reader sees.
+//!
+//! Only the part of the text in which a match can still begin is kept and searched again, at most 64 KiB. A match
+//! that an assertion such as `$` could lose by what comes next is not reported before that is known.
+//!
+//! Not for what a pattern may be: see `pattern`.
+
+use std::sync::Arc;
+
+use procyard_core::Stream;
+use procyard_supervisor::{Probe, StreamFilter};
+use procyard_text::Renderer;
+use regex_automata::Input;
+
+use crate::pattern::{MATCH_MAX, Pattern};
+
+/// Raw bytes rendered between two searches.
+const PIECE: usize = 8 << 10;
+
+/// What assertions can tell apart in the character behind a match: part of a word, line ends, anything else.
+const NEIGHBOURS: [&str; 4] = ["x", "\n", "\r", " "];
+
+/// A match.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Where it begins in the stream.
+    pub(crate) cursor: u64,
+    /// The matched text.
+    pub(crate) text: String,
+}
+
+/// Satisfied by the first match of a pattern.
+pub(crate) struct MatchProbe {
+    pattern: Arc<Pattern>,
+    streams: StreamFilter,
+    renderer: Renderer,
+    /// The text in which a match can still begin, and one character before.
+    text: String,
+    /// Matches begin here at the earliest.
+    from: usize,
+    /// Where text comes from: its offset and its cursor, wherever the two do not advance alike.
+    points: Vec<(usize, u64)>,
+    /// The cursor of the unit that is not complete yet.
+    unit: u64,
+    found: Option<Found>,
+}
+
+impl MatchProbe {
+    pub(crate) fn new(pattern: Arc<Pattern>, streams: StreamFilter) -> Self {
+        Self {
+            pattern,
+            streams,
+            renderer: Renderer::new(),
+            text: String::new(),
+            from: 0,
+            points: Vec::new(),
+            unit: 0,
+            found: None,
+        }
+    }
+
+    /// The match, if there was one.
+    pub(crate) fn found(self) -> Option<Found> {
+        self.found
+    }
+
+    /// Renders `bytes`, the first of them at `cursor`, keeping track of what comes from where.
+    fn render(&mut self, cursor: u64, bytes: &[u8]) {
+        if self.renderer.in_ground() {
+            let before = self.text.len();
+            let mut ahead = self.renderer.clone();
+            ahead.push(bytes, &mut self.text);
+            if self.text.as_bytes()[before..] == *bytes && ahead.in_ground() {
+                self.renderer = ahead;
+                self.point(before, cursor);
+                return;
+            }
+            self.text.truncate(before);
+        }
+        let mut at = 0;
+        while at < bytes.len() {
+            at += self.render_step(cursor + at as u64, &bytes[at..]);
+        }
+    }
+
+    /// Renders a run of plain ASCII, or one byte of anything else; returns how many bytes that were.
+    fn render_step(&mut self, cursor: u64, bytes: &[u8]) -> usize {
+        let before = self.text.len();
+        if self.renderer.in_ground() {
+            let plain =
+                bytes.iter().take_while(|byte| matches!(byte, b' '..=b'~' | b'\t' | b'\n' | b'\r')).count();
+            if plain > 0 {
+                self.renderer.push(&bytes[..plain], &mut self.text);
+                self.point(before, cursor);
+                return plain;
+            }
+            self.unit = cursor;
+        }
+        self.renderer.push(&bytes[..1], &mut self.text);
+        let after = self.text.len();
+        if after > before {
+            self.point(before, self.unit);
+            // What was incomplete is shown now, and this byte behind it.
+            let own = bytes[0].is_ascii() && self.text.as_bytes()[after - 1] == bytes[0];
+            if after - before > 1 && own && self.renderer.in_ground() {
+                self.point(after - 1, cursor);
+            }
+            self.unit = cursor;
+        }
+        1
+    }
+
+    fn point(&mut self, text: usize, cursor: u64) {
+        let continues = self.points.last().is_some_and(|&(at, first)| first + (text - at) as u64 == cursor);
+        if !continues {
+            self.points.push((text, cursor));
+        }
+    }
+
+    fn cursor_of(&self, text: usize) -> u64 {
+        let behind = self.points.partition_point(|&(at, _)| at <= text);
+        let Some(&(at, first)) = behind.checked_sub(1).and_then(|index| self.points.get(index)) else {
+            return self.unit;
+        };
+        let cursor = first + (text - at) as u64;
+        // The text of one unit can be longer than the unit.
+        self.points.get(behind).map_or(cursor, |&(_, next)| cursor.min(next.saturating_sub(1).max(first)))
+    }
+
+    /// Searches what is there. `ended`: nothing follows.
+    fn search(&mut self, ended: bool) -> bool {
+        if let Some((start, end)) = self.find(ended) {
+            let text = procyard_core::cut(&self.text[start..end], MATCH_MAX).to_owned();
+            self.found = Some(Found { cursor: self.cursor_of(start), text });
+            return true;
+        }
+        self.forget();
+        false
+    }
+
+    fn find(&mut self, ended: bool) -> Option<(usize, usize)> {
+        let (from, end) = (self.from, self.text.len());
+        let regex = &self.pattern.regex;
+        let first = regex.search(&Input::new(&self.text).span(from..end))?;
+        if ended || first.end() < end || !self.pattern.looks_around {
+            return Some((first.start(), first.end()));
+        }
+        // It touches the end of what is known: it stands if it is a match whatever comes next.
+        let mut stands = None;
+        for neighbour in NEIGHBOURS {
+            self.text.push_str(neighbour);
+            let with = regex.search(&Input::new(&self.text).span(from..end));
+            self.text.truncate(end);
+            let with = with.map(|found| (found.start(), found.end()))?;
+            if *stands.get_or_insert(with) != with {
+                return None;
+            }
+        }
+        stands
+    }
+
+    /// Drops the text in which no match can begin any more, but for one character that assertions may look at.
+    fn forget(&mut self) {
+        let mut from = self.text.len().saturating_sub(self.pattern.reach);
+        if self.pattern.within_line
+            && let Some(newline) = self.text.rfind('\n')
+        {
+            from = from.max(newline + 1);
+        }
+        self.from = self.from.max(self.text.floor_char_boundary(from));
+        let keep_from = self.text[..self.from].char_indices().next_back().map_or(0, |(at, _)| at);
+        if keep_from < MATCH_MAX && keep_from < self.text.len() / 2 {
+            return;
+        }
+        self.text.drain(..keep_from);
+        self.from -= keep_from;
+        let behind = self.points.partition_point(|&(at, _)| at <= keep_from);
+        if let Some(index) = behind.checked_sub(1) {
+            let (at, first) = self.points[index];
+            self.points[index] = (keep_from, first + (keep_from - at) as u64);
+            self.points.drain(..index);
+        }
+        for (at, _) in &mut self.points {
+            *at -= keep_from;
+        }
+    }
+}
+
+impl Probe for MatchProbe {
+    fn feed(&mut self, cursor: u64, stream: Stream, bytes: &[u8]) -> bool {
+        if self.found.is_some() {
+            return true;
+        }
+        if !self.streams.accepts(stream) {
+            return false;
+        }
+        let mut at = cursor;
+        for piece in bytes.chunks(PIECE) {
+            let before = self.text.len();
+            self.render(at, piece);
+            at += piece.len() as u64;
+            if self.text.len() > before && self.search(false) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn gap(&mut self, _: u64) {
+        self.text.clear();
+        self.points.clear();
+        self.from = 0;
+        self.renderer = Renderer::resynchronising();
+    }
+
+    fn finish(&mut self) {
+        if self.found.is_none() {
+            let before = self.text.len();
+            self.renderer.finish(&mut self.text);
+            if self.text.len() > before {
+                self.point(before, self.unit);
+            }
+            self.search(true);
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Pages of output: from a cursor on, or the end, as safe text or as the exact bytes.
+//!
+//! Pages compose: each begins where the one before ended, between two units of the stream. A page ends in front of
+//! missing bytes; the next one says that they are missing. The raw bytes looked at for one page are bounded.
+//!
+//! Not for a finished command's result, which has a beginning and an end: see `headtail`.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use procyard_api::Encoding;
+use procyard_core::PublicError;
+use procyard_supervisor::{ReadFrom, Snapshot};
+use procyard_text::{
+    PageBuilder, PageRequest, Progress, Renderer, SEQUENCE_LIMIT, continuation_len, tail_page,
+};
+
+use crate::segment::{Cursors, first_segment, last_segment};
+use crate::source::Source;
+
+/// A character that the cursor cuts begins at most this many bytes before it.
+const LOOK_BACK: u64 = 3;
+
+/// Raw bytes of one read, once a page turns out to need many.
+const STEP: usize = 256 << 10;
+
+/// Raw bytes looked at for one page. Every unit of the stream ends within [`SEQUENCE_LIMIT`] and a character.
+const SCAN_MAX: u64 = (SEQUENCE_LIMIT + STEP) as u64;
+
+/// Raw bytes of the longest tail that is rendered.
+const TAIL_MAX: usize = 2 << 20;
+
+/// Raw bytes of the first attempt at a tail.
+const TAIL_STEP: usize = 64 << 10;
+
+/// How output is to be shown.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Look {
+    /// Budget in bytes: of rendered text, or of raw bytes for base64.
+    pub(crate) limit: usize,
+    pub(crate) encoding: Encoding,
+    /// Show what repainted lines ended as.
+    pub(crate) collapse: bool,
+}
+
+/// The end of the output, by bytes or by lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tail {
+    Bytes(u64),
+    Lines(u64),
+}
+
+/// A page as a result shows it.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    pub(crate) output: String,
+    pub(crate) start_cursor: u64,
+    pub(crate) next_cursor: u64,
+    pub(crate) total_bytes: u64,
+    pub(crate) retained_from: u64,
+    pub(crate) gap: bool,
+    pub(crate) normalized: bool,
+    pub(crate) binary: bool,
+    /// The process as it was at the last read.
+    pub(crate) snapshot: Snapshot,
+}
+
+/// The page at `cursor`.
+pub(crate) async fn forward(source: &dyn Source, cursor: u64, look: &Look) -> Result<Shown, PublicError> {
+    match look.encoding {
+        Encoding::SafeText => forward_text(source, cursor, look).await,
+        Encoding::Base64 => forward_bytes(source, cursor, look.limit).await,
+    }
+}
+
+/// The end of the output, within the budget from its end.
+pub(crate) async fn tail(source: &dyn Source, tail: Tail, look: &Look) -> Result<Shown, PublicError> {
+    match look.encoding {
+        Encoding::SafeText => tail_text(source, tail, look).await,
+        Encoding::Base64 => tail_bytes(source, tail, look.limit).await,
+    }
+}
+
+async fn forward_text(source: &dyn Source, cursor: u64, look: &Look) -> Result<Shown, PublicError> {
+    let back = cursor.min(LOOK_BACK);
+    let mut step = look.limit.saturating_add(look.limit / 4).saturating_add(256).min(STEP);
+    let mut at = cursor;
+    let (mut page, mut snapshot) =
+        source.read(ReadFrom::Cursor(cursor - back), step + LOOK_BACK as usize).await?;
+    if page.total_bytes < cursor {
+        // The bytes looked back at are there, the cursor is not: this read says so.
+        (page, snapshot) = source.read(ReadFrom::Cursor(cursor), step).await?;
+    }
+    let first = first_segment(&page, cursor);
+    let (start_cursor, gap) = (first.start_cursor, first.behind_gap);
+    let mut skip = if gap { 0 } else { continuation_len(first.before, first.bytes) };
+    let request = PageRequest { collapse: look.collapse, resync: gap, ..PageRequest::new(look.limit) };
+    let mut builder = PageBuilder::new(&request);
+    let mut fed = Cursors::default();
+    let (ended, end_cursor) = loop {
+        let part = first_segment(&page, at);
+        if part.behind_gap && at > cursor {
+            // A gap that was not there before: bytes fell out between two reads.
+            break (true, at);
+        }
+        fed.push(&page, part.offset + skip, part.bytes.len() - skip);
+        let progress = builder.feed(&part.bytes[skip..]);
+        skip = 0;
+        let end = part.end_cursor;
+        if progress == Progress::Full {
+            break (false, end);
+        }
+        if part.ends_at_gap {
+            break (true, end);
+        }
+        if end >= page.total_bytes || end <= at {
+            break (snapshot.state.is_terminal() && end >= snapshot.total_bytes, end);
+        }
+        let advances = fed.len() == 0 || builder.consumed() > 0;
+        if end - cursor >= SCAN_MAX && advances {
+            break (false, end);
+        }
+        at = end;
+        step = (step * 4).min(STEP);
+        (page, snapshot) = source.read(ReadFrom::Cursor(at), step).await?;
+    };
+    let text = builder.finish(ended);
+    let next_cursor = fed.at(text.consumed).unwrap_or(end_cursor);
+    Ok(Shown {
+        output: text.text,
+        start_cursor,
+        next_cursor,
+        total_bytes: page.total_bytes.max(snapshot.total_bytes),
+        retained_from: page.retained_from,
+        gap,
+        normalized: text.normalized,
+        binary: text.binary,
+        snapshot,
+    })
+}
+
+async fn forward_bytes(source: &dyn Source, cursor: u64, limit: usize) -> Result<Shown, PublicError> {
+    let mut bytes = Vec::new();
+    let mut at = cursor;
+    let mut start = None;
+    let (page, snapshot) = loop {
+        let (page, snapshot) = source.read(ReadFrom::Cursor(at), limit - bytes.len()).await?;
+        let part = first_segment(&page, at);
+        if part.behind_gap && start.is_some() {
+            break (page, snapshot);
+        }
+        start.get_or_insert((part.start_cursor, part.behind_gap));
+        bytes.extend_from_slice(part.bytes);
+        let stuck = part.end_cursor <= at;
+        at = part.end_cursor;
+        let complete = bytes.len() >= limit || part.ends_at_gap || at >= page.total_bytes;
+        if complete || stuck || at.saturating_sub(cursor) >= SCAN_MAX {
+            break (page, snapshot);
+        }
+    };
+    let (start_cursor, gap) = start.unwrap_or((cursor, false));
+    Ok(Shown {
+        output: STANDARD.encode(&bytes),
+        start_cursor,
+        next_cursor: at,
+        total_bytes: page.total_bytes.max(snapshot.total_bytes),
+        retained_from: page.retained_from,
+        gap,
+        normalized: false,
+        binary: looks_binary(&bytes),
+        snapshot,
+    })
+}
+
+async fn tail_text(source: &dyn Source, tail: Tail, look: &Look) -> Result<Shown, PublicError> {
+    let mut step = look.limit.saturating_mul(2).clamp(TAIL_STEP, TAIL_MAX);
+    loop {
+        let (page, snapshot) = source.read(read_from(tail, step), step).await?;
+        let part = last_segment(&page);
+        let mut fed = Cursors::default();
+        fed.push(&page, part.offset, part.bytes.len());
+        let request = PageRequest {
+            collapse: look.collapse,
+            ended: snapshot.state.is_terminal() && part.end_cursor >= snapshot.total_bytes,
+            resync: part.start_cursor > 0,
+            ..PageRequest::new(look.limit)
+        };
+        let text = tail_page(part.bytes, &request);
+        let complete = text.start > 0 || page.bytes.len() < step || part.behind_gap;
+        if !complete && step < TAIL_MAX && asks_more(tail, step) {
+            step = (step * 4).min(TAIL_MAX);
+            continue;
+        }
+        return Ok(Shown {
+            output: text.text,
+            start_cursor: if text.start == 0 {
+                part.start_cursor
+            } else {
+                fed.at(text.start).unwrap_or(part.end_cursor)
+            },
+            next_cursor: fed.at(text.consumed).unwrap_or(part.end_cursor),
+            total_bytes: page.total_bytes.max(snapshot.total_bytes),
+            retained_from: page.retained_from,
+            gap: part.behind_gap,
+            normalized: text.normalized,
+            binary: text.binary,
+            snapshot,
+        });
+    }
+}
+
+async fn tail_bytes(source: &dyn Source, tail: Tail, limit: usize) -> Result<Shown, PublicError> {
+    let (page, snapshot) = source.read(read_from(tail, limit), limit).await?;
+    let part = last_segment(&page);
+    let cut = part.bytes.len().saturating_sub(limit);
+    let mut fed = Cursors::default();
+    fed.push(&page, part.offset, part.bytes.len());
+    Ok(Shown {
+        output: STANDARD.encode(&part.bytes[cut..]),
+        start_cursor: if cut == 0 { part.start_cursor } else { fed.at(cut).unwrap_or(part.end_cursor) },
+        next_cursor: part.end_cursor,
+        total_bytes: page.total_bytes.max(snapshot.total_bytes),
+        retained_from: page.retained_from,
+        gap: part.behind_gap,
+        normalized: false,
+        binary: looks_binary(&part.bytes[cut..]),
+        snapshot,
+    })
+}
+
+fn read_from(tail: Tail, step: usize) -> ReadFrom {
+    match tail {
+        Tail::Bytes(bytes) => ReadFrom::TailBytes(bytes.min(step as u64)),
+        Tail::Lines(lines) => ReadFrom::TailLines(lines),
+    }
+}
+
+fn asks_more(tail: Tail, step: usize) -> bool {
+    match tail {
+        Tail::Bytes(bytes) => bytes > step as u64,
+        Tail::Lines(_) => true,
+    }
+}
+
+fn looks_binary(bytes: &[u8]) -> bool {
+    let mut renderer = Renderer::new();
+    renderer.push(bytes, &mut String::new());
+    renderer.binary()
+}

@@ -1,0 +1,298 @@
+//! Bash arguments, checked completely, as what is to be done.
+//!
+//! Not for doing it: see `bash`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use procyard_api::{BashArguments, LeftoverChoice};
+use procyard_core::{ErrorCode, Limits, PublicError};
+use procyard_runner::{CommandSpec, Environment, StdinMode, TerminalSize};
+use procyard_supervisor::{CommandRecord, IdempotencyRecord, LeftoverPolicy};
+use sha2::{Digest, Sha256};
+
+use crate::escape;
+use crate::toolbox::{Lasting, ToolboxOptions};
+
+/// Bytes of a command line, or of all arguments together.
+const COMMAND_MAX: usize = 64 << 10;
+
+/// Bytes of text for standard input.
+const INPUT_MAX: usize = 1 << 20;
+
+/// How long a call stays with its process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// To its end.
+    Foreground,
+    /// So long; then it is handed over.
+    Yielded(Duration),
+    /// Not at all, or only to see how it begins.
+    Background(Duration),
+}
+
+/// A start that passed every check.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) command: CommandSpec,
+    pub(crate) record: CommandRecord,
+    pub(crate) workdir: PathBuf,
+    pub(crate) environment: Environment,
+    pub(crate) mode: Mode,
+    pub(crate) deadline: Option<Duration>,
+    /// The deadline is the default one, not the caller's wish.
+    pub(crate) default_deadline: bool,
+    pub(crate) terminal: Option<TerminalSize>,
+    pub(crate) stdin: StdinMode,
+    pub(crate) input: Option<Vec<u8>>,
+    pub(crate) limit: usize,
+    pub(crate) spool_ceiling: Option<u64>,
+    pub(crate) leftovers: LeftoverPolicy,
+    pub(crate) stall_window: Option<Duration>,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Plan {
+    /// Checks the arguments.
+    pub(crate) fn new(
+        arguments: BashArguments,
+        options: &ToolboxOptions,
+        limits: &Limits,
+        lasting: Lasting,
+    ) -> Result<Self, PublicError> {
+        refuse_lasting(&arguments, lasting)?;
+        let mode = match (arguments.background, arguments.yield_time_ms.map(Duration::from_millis)) {
+            (true, wait) => Mode::Background(wait.unwrap_or_default()),
+            (false, Some(wait)) => Mode::Yielded(wait),
+            (false, None) => Mode::Foreground,
+        };
+        let command = command(&arguments)?;
+        let warnings = warnings(&command, lasting);
+        let workdir = workdir(&arguments, options)?;
+        let environment = environment(&arguments, options)?;
+        let (terminal, stdin) = streams(&arguments)?;
+        let (deadline, default_deadline) = deadline(arguments.timeout, mode, limits, lasting)?;
+        if let Some(ceiling) = arguments.max_output_bytes
+            && ceiling > limits.spool_bytes
+        {
+            let message = format!("may not exceed the configured {}", limits.spool_bytes);
+            return Err(PublicError::argument("max_output_bytes", message));
+        }
+        let limit = arguments.limit_bytes.unwrap_or(limits.inline_bytes);
+        let record = record(&command, &workdir, &arguments);
+        Ok(Self {
+            command,
+            record,
+            workdir,
+            environment,
+            mode,
+            deadline,
+            default_deadline,
+            terminal,
+            stdin,
+            limit: usize::try_from(limit).unwrap_or(usize::MAX),
+            spool_ceiling: arguments.max_output_bytes,
+            leftovers: match arguments.leftovers.unwrap_or_default() {
+                LeftoverChoice::Kill => LeftoverPolicy::Kill,
+                LeftoverChoice::Wait => LeftoverPolicy::Wait,
+            },
+            stall_window: arguments.stall_ms.map(Duration::from_millis),
+            input: arguments.input.map(String::into_bytes),
+            warnings,
+        })
+    }
+}
+
+/// What outlives its call is refused where it cannot be ended or announced.
+fn refuse_lasting(arguments: &BashArguments, lasting: Lasting) -> Result<(), PublicError> {
+    let asked = [
+        ("background", arguments.background),
+        ("yield_time_ms", arguments.yield_time_ms.is_some()),
+        ("stall_ms", arguments.stall_ms.is_some()),
+    ];
+    let Some((field, _)) = asked.into_iter().find(|(_, asked)| *asked) else { return Ok(()) };
+    let (code, why) = match lasting {
+        Lasting::Possible => return Ok(()),
+        Lasting::Uncontained => (
+            ErrorCode::LifetimeEnforcementUnavailable,
+            "nothing here can end everything that a command starts, so no command may outlive its call",
+        ),
+        Lasting::Unannounced => (
+            ErrorCode::ProcessNotificationsUnsupported,
+            "this session cannot announce that a command has ended, so no command may outlive its call",
+        ),
+    };
+    Err(PublicError::new(code, format!("{why}; leave out `{field}`")).field(field))
+}
+
+fn command(arguments: &BashArguments) -> Result<CommandSpec, PublicError> {
+    let fits = |field: &str, bytes: usize| {
+        if bytes > COMMAND_MAX {
+            let message = format!(
+                "is {bytes} bytes, at most {COMMAND_MAX} are possible; write it to a file and run that"
+            );
+            return Err(PublicError::argument(field, message));
+        }
+        Ok(())
+    };
+    match (&arguments.command, &arguments.argv) {
+        (Some(line), None) => {
+            refuse_nul("command", line)?;
+            fits("command", line.len())?;
+            Ok(CommandSpec::Shell(line.clone()))
+        }
+        (None, Some(argv)) => {
+            for argument in argv {
+                refuse_nul("argv", argument)?;
+            }
+            fits("argv", argv.iter().map(String::len).sum())?;
+            if argv.first().is_none_or(String::is_empty) {
+                return Err(PublicError::argument(
+                    "argv",
+                    "the first entry is the program and must not be empty",
+                ));
+            }
+            Ok(CommandSpec::Argv(argv.clone()))
+        }
+        (Some(_), Some(_)) => Err(PublicError::argument("argv", "give `command` or `argv`, not both")),
+        (None, None) => Err(PublicError::argument("command", "give `command` or `argv`")),
+    }
+}
+
+fn refuse_nul(field: &str, text: &str) -> Result<(), PublicError> {
+    if text.contains('\0') { Err(PublicError::argument(field, "must not contain NUL")) } else { Ok(()) }
+}
+
+fn warnings(command: &CommandSpec, lasting: Lasting) -> Vec<String> {
+    let attempts = match command {
+        CommandSpec::Shell(line) => escape::attempts(line),
+        CommandSpec::Argv(argv) => {
+            argv.first().map(|program| escape::attempts_of_program(program)).unwrap_or_default()
+        }
+    };
+    let instead = match lasting {
+        Lasting::Possible => "leave it out and use background: true",
+        Lasting::Uncontained | Lasting::Unannounced => "leave it out",
+    };
+    attempts
+        .into_iter()
+        .map(|word| {
+            format!(
+                "`{word}` does not take a process out of supervision, it ends with the command; {instead}"
+            )
+        })
+        .collect()
+}
+
+fn workdir(arguments: &BashArguments, options: &ToolboxOptions) -> Result<PathBuf, PublicError> {
+    match &arguments.workdir {
+        None => Ok(options.workspace.clone()),
+        Some(path) => {
+            refuse_nul("workdir", path)?;
+            // An absolute path replaces the workspace.
+            Ok(options.workspace.join(path))
+        }
+    }
+}
+
+fn environment(arguments: &BashArguments, options: &ToolboxOptions) -> Result<Environment, PublicError> {
+    let mut environment = options.environment.clone();
+    for (name, value) in arguments.env.iter().flatten() {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return Err(PublicError::argument(
+                "env",
+                "a name must not be empty and must not contain `=` or NUL",
+            ));
+        }
+        refuse_nul("env", value)?;
+        environment.changes.insert(name.into(), Some(value.into()));
+    }
+    Ok(environment)
+}
+
+fn streams(arguments: &BashArguments) -> Result<(Option<TerminalSize>, StdinMode), PublicError> {
+    if !arguments.tty {
+        for (field, given) in [("rows", arguments.rows), ("cols", arguments.cols)] {
+            if given.is_some() {
+                return Err(PublicError::argument(field, "needs tty: true"));
+            }
+        }
+    }
+    if let Some(input) = &arguments.input {
+        if arguments.stdin || arguments.tty {
+            let message =
+                "is followed by end of file, so it does not go with `stdin` or `tty`; use ProcessInput there";
+            return Err(PublicError::argument("input", message));
+        }
+        if input.len() > INPUT_MAX {
+            return Err(PublicError::argument("input", format!("must be at most {INPUT_MAX} bytes")));
+        }
+    }
+    let size = TerminalSize::default();
+    let terminal = arguments.tty.then(|| TerminalSize {
+        rows: arguments.rows.unwrap_or(size.rows),
+        cols: arguments.cols.unwrap_or(size.cols),
+    });
+    let open = arguments.stdin || arguments.tty || arguments.input.is_some();
+    Ok((terminal, if open { StdinMode::Open } else { StdinMode::Null }))
+}
+
+/// The deadline, and whether it is the default one.
+fn deadline(
+    timeout: Option<u64>,
+    mode: Mode,
+    limits: &Limits,
+    lasting: Lasting,
+) -> Result<(Option<Duration>, bool), PublicError> {
+    let asked = timeout.map(Duration::from_secs);
+    if mode != Mode::Foreground {
+        return Ok((asked.filter(|asked| !asked.is_zero()), false));
+    }
+    let maximum = limits.foreground_maximum;
+    match asked {
+        None => Ok((Some(limits.foreground_default), true)),
+        Some(asked) if asked.is_zero() || asked > maximum => {
+            let mut message = format!("must be between 1 and {} in the foreground", maximum.as_secs());
+            if lasting == Lasting::Possible {
+                message.push_str("; use background: true for what takes longer");
+            }
+            Err(PublicError::argument("timeout", message))
+        }
+        Some(asked) => Ok((Some(asked), false)),
+    }
+}
+
+fn record(command: &CommandSpec, workdir: &std::path::Path, arguments: &BashArguments) -> CommandRecord {
+    let workdir = workdir.to_string_lossy();
+    let mut record = match command {
+        CommandSpec::Shell(line) => CommandRecord::line(line, &workdir),
+        CommandSpec::Argv(argv) => CommandRecord::argv(argv, &workdir),
+    };
+    if let Some(label) = arguments.description.as_deref().filter(|label| !label.is_empty()) {
+        record = record.labelled(label);
+    }
+    record.idempotency = arguments
+        .idempotency_key
+        .as_ref()
+        .map(|key| IdempotencyRecord { key: key.clone(), digest: digest(arguments) });
+    record
+}
+
+/// A digest of the arguments but for the key: the same arguments have the same, however they were written.
+fn digest(arguments: &BashArguments) -> String {
+    let keyless = BashArguments { idempotency_key: None, ..arguments.clone() };
+    let value = serde_json::to_value(&keyless).unwrap_or_default();
+    // Sorted by name, whatever the map of the JSON library does.
+    let sorted: BTreeMap<&String, &serde_json::Value> = value.as_object().into_iter().flatten().collect();
+    let mut hasher = Sha256::new();
+    for (name, value) in sorted {
+        hasher.update(name.as_bytes());
+        hasher.update([0]);
+        hasher.update(value.to_string().as_bytes());
+        hasher.update([0]);
+    }
+    URL_SAFE_NO_PAD.encode(hasher.finalize())
+}

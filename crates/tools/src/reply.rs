@@ -1,0 +1,139 @@
+//! The reply to a call, and what handing it to the transport means: notices are delivered, outcomes are learnt, a
+//! foreground process has had its result seen.
+//!
+//! Not for the content of a reply: each tool makes its own.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use procyard_api::ErrorBody;
+use procyard_core::{Handle, NotificationId, Owner, PublicError};
+use procyard_supervisor::Supervisor;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::notices::News;
+use crate::render;
+
+/// What a tool answers, before the news of other processes is added.
+pub(crate) struct Answer {
+    /// The structured result.
+    pub(crate) structured: Value,
+    /// The rendering that a model reads.
+    pub(crate) text: String,
+    /// Processes whose outcome this answer tells.
+    pub(crate) told: Vec<Handle>,
+    /// Stops a foreground process whose caller is gone.
+    pub(crate) guard: Option<AbandonGuard>,
+}
+
+impl Answer {
+    /// An answer that tells no outcome.
+    pub(crate) fn new(result: &impl Serialize, text: String) -> Result<Self, PublicError> {
+        let structured = serde_json::to_value(result).map_err(|_| {
+            PublicError::new(procyard_core::ErrorCode::Internal, "the result could not be written")
+        })?;
+        Ok(Self { structured, text, told: Vec::new(), guard: None })
+    }
+
+    /// Tells the outcome of these processes.
+    pub(crate) fn telling(self, told: Vec<Handle>) -> Self {
+        Self { told, ..self }
+    }
+}
+
+/// Abandons a process when it is dropped, unless its caller has the result or it was handed over.
+pub(crate) struct AbandonGuard {
+    supervisor: Supervisor,
+    owner: Owner,
+    handle: Handle,
+    armed: AtomicBool,
+}
+
+impl AbandonGuard {
+    pub(crate) fn new(supervisor: Supervisor, owner: Owner, handle: Handle) -> Self {
+        Self { supervisor, owner, handle, armed: AtomicBool::new(true) }
+    }
+
+    pub(crate) fn disarm(&self) {
+        self.armed.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Drop for AbandonGuard {
+    fn drop(&mut self) {
+        if self.armed.load(Ordering::Relaxed) {
+            self.supervisor.abandon(self.owner, &self.handle);
+        }
+    }
+}
+
+/// The reply to a call.
+///
+/// Dropping it without [`Reply::handed_to_transport`] means that its caller never saw it: the notices in it stay
+/// undelivered, and the outcome of a foreground process goes to its owner's inbox.
+pub struct Reply {
+    /// The structured result, or `{"error": {...}}`. Always an object.
+    pub structured: Value,
+    /// A short rendering of the same for a model, with the notices.
+    pub text: String,
+    /// Whether the call could not be carried out. A command that fails is a normal result.
+    pub is_error: bool,
+    receipt: Receipt,
+}
+
+/// What becomes true when a reply is handed over.
+struct Receipt {
+    supervisor: Supervisor,
+    owner: Owner,
+    delivered: Vec<NotificationId>,
+    told: Vec<Handle>,
+    guard: Option<AbandonGuard>,
+}
+
+impl Reply {
+    pub(crate) fn new(supervisor: &Supervisor, owner: Owner, answer: Result<Answer, PublicError>) -> Self {
+        let (mut structured, mut text, is_error, told, guard) = match answer {
+            Ok(answer) => (answer.structured, answer.text, false, answer.told, answer.guard),
+            Err(error) => {
+                let text = render::error(&error);
+                let body = serde_json::to_value(ErrorBody::from(error)).unwrap_or_default();
+                (body, text, true, Vec::new(), None)
+            }
+        };
+        let news = News::gather(supervisor, owner, &told);
+        text.push_str(&news.text);
+        let mut delivered = news.moot;
+        // The shape of an error has no room for notices: what its text shows comes again with the next result.
+        if !is_error
+            && !news.notifications.is_empty()
+            && let Value::Object(object) = &mut structured
+            && let Ok(notifications) = serde_json::to_value(&news.notifications)
+        {
+            object.insert("notifications".to_owned(), notifications);
+            delivered.extend(news.notifications.iter().map(|notification| notification.id));
+        }
+        let receipt = Receipt { supervisor: supervisor.clone(), owner, delivered, told, guard };
+        Self { structured, text, is_error, receipt }
+    }
+
+    /// Says that the transport has the result. From then on its notices count as delivered, and the outcomes that it
+    /// tells as learnt, so that they are not announced again. Does not block.
+    pub fn handed_to_transport(&self) {
+        let Receipt { supervisor, owner, delivered, told, guard } = &self.receipt;
+        if let Some(guard) = guard {
+            guard.disarm();
+        }
+        if !told.is_empty() {
+            supervisor.learnt(*owner, told);
+        }
+        if !delivered.is_empty() {
+            supervisor.delivered(*owner, delivered);
+        }
+    }
+}
+
+impl std::fmt::Debug for Reply {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reply").field("is_error", &self.is_error).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,153 @@
+//! Processes and streams made up for this crate's own tests.
+
+use async_trait::async_trait;
+use procyard_core::{
+    ErrorCode, ExecutionId, Handle, Identity, LoopId, Origin, Outcome, Owner, PublicError, Reason, SessionId,
+    State, Stream, Timestamp,
+};
+use procyard_supervisor::{CommandRecord, Gap, Page, ReadFrom, Snapshot, Span, StdinStatus, StreamFilter};
+
+use crate::source::Source;
+
+pub(crate) fn handle(of: u8) -> Handle {
+    Handle::from_bytes([of; 16])
+}
+
+pub(crate) fn snapshot(command: &str, state: State) -> Snapshot {
+    Snapshot {
+        identity: Identity {
+            handle: handle(1),
+            owner: Owner { session: SessionId::from_random([7; 16]), loop_id: LoopId::from_random([8; 16]) },
+            origin: Origin { execution: ExecutionId::from_random([9; 16]) },
+        },
+        command: CommandRecord::line(command, "/"),
+        state,
+        handed_over: false,
+        created_at: Timestamp::from_unix_micros(0),
+        started_at: Some(Timestamp::from_unix_micros(1_000_000)),
+        finished_at: state.is_terminal().then(|| Timestamp::from_unix_micros(3_500_000)),
+        deadline: None,
+        outcome: state.is_terminal().then(|| Outcome {
+            exit_code: (state == State::Exited).then_some(0),
+            ..Outcome::diagnosed(Reason::Exited, "")
+        }),
+        total_bytes: 0,
+        retained_from: 0,
+        last_output_at: None,
+        storage_degraded: false,
+        teardown_failed: false,
+        terminal: None,
+        stdin: StdinStatus::None,
+        pending_input: 0,
+        tier: "subreaper".to_owned(),
+        sequence: 1,
+    }
+}
+
+/// A stream in memory: chunks in order, of which some bytes can be gone.
+#[derive(Debug, Clone)]
+pub(crate) struct Recorded {
+    bytes: Vec<(Stream, u8)>,
+    /// Missing ranges, ascending and apart from each other.
+    pub(crate) holes: Vec<(u64, u64)>,
+    pub(crate) retained_from: u64,
+    pub(crate) state: State,
+    pub(crate) streams: StreamFilter,
+    /// No single read returns more.
+    pub(crate) per_read: usize,
+}
+
+impl Recorded {
+    pub(crate) fn new(chunks: &[(Stream, &[u8])]) -> Self {
+        let bytes =
+            chunks.iter().flat_map(|(stream, bytes)| bytes.iter().map(|byte| (*stream, *byte))).collect();
+        Self {
+            bytes,
+            holes: Vec::new(),
+            retained_from: 0,
+            state: State::Exited,
+            streams: StreamFilter::Both,
+            per_read: usize::MAX,
+        }
+    }
+
+    pub(crate) fn stdout(bytes: &[u8]) -> Self {
+        Self::new(&[(Stream::Stdout, bytes)])
+    }
+
+    fn total(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    /// The end of what is missing at `cursor`, if it is.
+    fn missing(&self, cursor: u64) -> Option<u64> {
+        if cursor < self.retained_from {
+            return Some(self.retained_from);
+        }
+        self.holes.iter().find(|(from, until)| (*from..*until).contains(&cursor)).map(|(_, until)| *until)
+    }
+
+    fn page(&self, cursor: u64, max: usize) -> Page {
+        let at = Timestamp::from_unix_micros(0);
+        let mut page = Page { start_cursor: cursor, next_cursor: cursor, ..Page::default() };
+        page.total_bytes = self.total();
+        page.retained_from = self.retained_from;
+        while page.next_cursor < self.total() && page.bytes.len() < max.min(self.per_read) {
+            let next = page.next_cursor;
+            if let Some(until) = self.missing(next) {
+                page.gaps.push(Gap { offset: page.bytes.len(), from: next, until });
+                if next == page.start_cursor {
+                    page.start_cursor = until;
+                }
+                page.next_cursor = until;
+                continue;
+            }
+            let (stream, byte) = self.bytes[usize::try_from(next).unwrap()];
+            if self.streams.accepts(stream) {
+                page.spans.push(Span { offset: page.bytes.len(), cursor: next, len: 1, stream, at });
+                page.bytes.push(byte);
+            }
+            page.next_cursor += 1;
+        }
+        page.gap = !page.gaps.is_empty();
+        page
+    }
+
+    fn tail_start(&self, from: ReadFrom) -> u64 {
+        match from {
+            ReadFrom::Cursor(cursor) => cursor,
+            ReadFrom::TailBytes(bytes) => self.total().saturating_sub(bytes),
+            ReadFrom::TailLines(lines) => {
+                let ends = self.bytes.len().saturating_sub(1);
+                let lines = usize::try_from(lines).unwrap();
+                let newlines = (0..ends).rev().filter(|&at| self.bytes[at].1 == b'\n');
+                newlines.into_iter().nth(lines - 1).map_or(0, |at| at as u64 + 1)
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Source for Recorded {
+    async fn read(&self, from: ReadFrom, max_bytes: usize) -> Result<(Page, Snapshot), PublicError> {
+        let mut cursor = self.tail_start(from);
+        if cursor > self.total() {
+            return Err(PublicError::new(ErrorCode::CursorAhead, "beyond the end"));
+        }
+        if !matches!(from, ReadFrom::Cursor(_)) {
+            cursor = cursor.max(self.total().saturating_sub(max_bytes as u64));
+        }
+        let snapshot = Snapshot {
+            total_bytes: self.total(),
+            retained_from: self.retained_from,
+            ..snapshot("true", self.state)
+        };
+        Ok((self.page(cursor, max_bytes), snapshot))
+    }
+
+    async fn head(&self) -> Result<(Page, Snapshot), PublicError> {
+        let kept = Self { retained_from: 0, ..self.clone() };
+        let snapshot = Snapshot { total_bytes: self.total(), ..snapshot("true", self.state) };
+        Ok((Page { retained_from: self.retained_from, ..kept.page(0, 16 << 10) }, snapshot))
+    }
+}

@@ -1,0 +1,168 @@
+//! The tools of one owner over one supervisor.
+//!
+//! Not for sessions or transports: whoever serves a client builds one of these for each of its loops.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use procyard_api::{
+    BashArguments, InputArguments, ListArguments, OutputArguments, StopArguments, input_schema,
+};
+use procyard_core::{ErrorCode, ExecutionId, Owner, PublicError, cut};
+use procyard_runner::{Environment, ResourceLimits, Runner, RunnerResolver};
+use procyard_supervisor::Supervisor;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::definitions::{BASH, ToolDefinition, definitions};
+use crate::progress::{Progress, Reporter};
+use crate::reply::{Answer, Reply};
+use crate::{arguments, bash, input, list, output, stop};
+
+/// How commands are started.
+#[derive(Debug, Clone, Default)]
+pub struct ToolboxOptions {
+    /// Where commands run unless they say otherwise, and what a relative `workdir` is relative to. Absolute.
+    pub workspace: PathBuf,
+    /// After this long a foreground call hands its process over and returns; `None`: never.
+    pub auto_yield: Option<Duration>,
+    /// What the environment of commands is made of, before a call's own changes.
+    pub environment: Environment,
+    /// Caps on what each command may take.
+    pub limits: ResourceLimits,
+}
+
+/// What a transport knows of a call.
+#[derive(Clone, Default)]
+pub struct CallContext {
+    /// Takes the progress of a foreground command, where the client asked for it.
+    pub progress: Option<Arc<dyn Progress>>,
+    /// The execution that the call belongs to, for the record of what it starts; a new one when absent.
+    pub execution: Option<ExecutionId>,
+}
+
+impl CallContext {
+    pub(crate) fn reporter(&self) -> Option<Reporter<'_>> {
+        self.progress.as_ref().map(Reporter::new)
+    }
+}
+
+impl std::fmt::Debug for CallContext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CallContext").field("execution", &self.execution).finish_non_exhaustive()
+    }
+}
+
+/// Whether a command may outlive its call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lasting {
+    Possible,
+    /// The runner cannot end everything that a command starts.
+    Uncontained,
+    /// Completion cannot be announced.
+    Unannounced,
+}
+
+/// The tools of one owner. Shared by its calls, which may run at the same time.
+pub struct Toolbox {
+    supervisor: Supervisor,
+    owner: Owner,
+    /// `None`: no runner, hence no Bash.
+    runner: Option<Arc<dyn Runner>>,
+    options: ToolboxOptions,
+    lasting: Lasting,
+    definitions: Vec<ToolDefinition>,
+    /// The whole schema of Bash: what is hidden where nothing may outlive its call is refused with its reason.
+    bash_schema: Value,
+}
+
+impl Toolbox {
+    /// Builds the tools of `owner`. Its runner is resolved here, once; an owner without a runner gets no Bash, and
+    /// can still read, write to, stop and list what it has.
+    pub fn new(
+        supervisor: Supervisor,
+        runners: Arc<dyn RunnerResolver>,
+        owner: Owner,
+        options: ToolboxOptions,
+    ) -> Self {
+        let runner = runners.resolve(owner).ok();
+        let contained = runner.as_ref().is_some_and(|runner| runner.capabilities().tier.is_some());
+        let lasting = match (contained, supervisor.notifies()) {
+            (false, _) => Lasting::Uncontained,
+            (true, false) => Lasting::Unannounced,
+            (true, true) => Lasting::Possible,
+        };
+        let definitions = definitions(supervisor.limits(), lasting, runner.is_some());
+        let bash_schema = input_schema::<BashArguments>();
+        Self { supervisor, owner, runner, options, lasting, definitions, bash_schema }
+    }
+
+    /// What a client is told of the tools.
+    pub fn definitions(&self) -> Vec<ToolDefinition> {
+        self.definitions.clone()
+    }
+
+    /// Carries a call out. Whatever goes wrong is a [`Reply`], never a panic of the caller's making.
+    ///
+    /// Dropping the future stops a foreground command that was not handed over yet; it cancels a wait; it takes
+    /// back no input and no stop. Must be called within a tokio runtime. The caller says by
+    /// [`Reply::handed_to_transport`] that the result is on its way.
+    pub async fn call(&self, name: &str, arguments: Value, context: CallContext) -> Reply {
+        let answer = self.answer(name, arguments, &context).await;
+        Reply::new(&self.supervisor, self.owner, answer)
+    }
+
+    async fn answer(
+        &self,
+        name: &str,
+        arguments: Value,
+        context: &CallContext,
+    ) -> Result<Answer, PublicError> {
+        let Some(tool) = self.definitions.iter().find(|tool| tool.name == name) else {
+            let message = format!("there is no tool `{}`", cut(name, 80));
+            return Err(PublicError::new(ErrorCode::InvalidArguments, message));
+        };
+        match name {
+            BASH => {
+                let arguments: BashArguments = arguments::parse(arguments, &self.bash_schema)?;
+                bash::bash(self, arguments, context).await
+            }
+            "ProcessOutput" => output::output(self, parse::<OutputArguments>(arguments, tool)?).await,
+            "ProcessInput" => input::input(self, parse::<InputArguments>(arguments, tool)?).await,
+            "ProcessStop" => stop::stop(self, parse::<StopArguments>(arguments, tool)?).await,
+            _ => list::list(self, &parse::<ListArguments>(arguments, tool)?),
+        }
+    }
+
+    pub(crate) fn supervisor(&self) -> &Supervisor {
+        &self.supervisor
+    }
+
+    pub(crate) fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    pub(crate) fn options(&self) -> &ToolboxOptions {
+        &self.options
+    }
+
+    pub(crate) fn lasting(&self) -> Lasting {
+        self.lasting
+    }
+
+    pub(crate) fn runner(&self) -> Result<&Arc<dyn Runner>, PublicError> {
+        let message = "nothing can be started here";
+        self.runner.as_ref().ok_or_else(|| PublicError::new(ErrorCode::ProcessSetupFailed, message))
+    }
+}
+
+impl std::fmt::Debug for Toolbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Toolbox").field("owner", &self.owner).finish_non_exhaustive()
+    }
+}
+
+fn parse<T: DeserializeOwned>(arguments: Value, tool: &ToolDefinition) -> Result<T, PublicError> {
+    arguments::parse(arguments, &tool.input_schema)
+}
