@@ -87,7 +87,7 @@ pub(crate) fn become_command(
     };
     let mut report = [stage.to_byte(); 5];
     report[1..].copy_from_slice(&(errno as i32).to_ne_bytes());
-    drop(std::fs::File::from(failure).write_all(&report));
+    let _ = std::fs::File::from(failure).write_all(&report);
     sys::exit_now(127)
 }
 

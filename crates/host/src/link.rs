@@ -104,11 +104,11 @@ impl Link {
     pub(crate) async fn close(&self) {
         self.tell_to_end();
         let mut ended = self.ended.clone();
-        drop(ended.wait_for(|ended| *ended).await);
+        let _ = ended.wait_for(|ended| *ended).await;
     }
 
     fn tell_to_end(&self) {
-        drop(shutdown(self.shared.socket.as_raw_fd(), Shutdown::Write));
+        let _ = shutdown(self.shared.socket.as_raw_fd(), Shutdown::Write);
     }
 }
 
@@ -153,7 +153,7 @@ async fn listen(shared: Arc<Shared>, mut child: Child, ending: watch::Sender<boo
         match received {
             Ok(Some(FromGuardian::Orphaned { tree, proven })) => {
                 if let Some(waiting) = shared.orphans().remove(&tree) {
-                    drop(waiting.send(proven));
+                    let _ = waiting.send(proven);
                 }
             }
             Ok(Some(_)) => {}
@@ -165,9 +165,9 @@ async fn listen(shared: Arc<Shared>, mut child: Child, ending: watch::Sender<boo
     // Its end of the socket is closed before it ends: it still ends its trees, or it was killed.
     let pidfd = i32::try_from(child.id()).ok().and_then(|pid| crate::sys::pidfd_open(pid).ok());
     if let Some(pidfd) = pidfd.and_then(|fd| crate::sys::watched(fd, Interest::READABLE).ok()) {
-        drop(pidfd.readable().await);
+        let _ = pidfd.readable().await;
     }
-    drop(child.wait());
+    let _ = child.wait();
     ending.send_replace(true);
 }
 
@@ -200,8 +200,8 @@ fn spawn(program: &Path, tier: WantedTier, held: &[OwnedFd]) -> Result<(OwnedFd,
         Err(error) => {
             drop(ours);
             // It is our child and not reaped; a program that is no guardian must not stay.
-            drop(child.kill());
-            drop(child.wait());
+            let _ = child.kill();
+            let _ = child.wait();
             Err(error)
         }
     }
@@ -225,6 +225,6 @@ fn hello(socket: &OwnedFd) -> Result<Hello, HostError> {
             return Err(HostError::NoAnswer);
         }
         let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
-        drop(poll(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLIN)], timeout));
+        let _ = poll(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLIN)], timeout);
     }
 }

@@ -153,7 +153,7 @@ fn body_file(body: &StartBody) -> io::Result<OwnedFd> {
 fn enlarged_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let ends = pipe2(OFlag::O_CLOEXEC)?;
     // Beyond the user's budget (`pipe-user-pages-soft`) it is refused, which is fine.
-    drop(fcntl(&ends.0, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES)));
+    let _ = fcntl(&ends.0, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES));
     Ok(ends)
 }
 
@@ -190,7 +190,7 @@ impl Shared {
 
     fn answer(&self, request: u64, message: FromShim) {
         if let Some(waiting) = self.answers().as_mut().and_then(|answers| answers.remove(&request)) {
-            drop(waiting.send(message));
+            let _ = waiting.send(message);
         }
     }
 
@@ -275,7 +275,7 @@ struct HostProcess {
 impl Drop for HostProcess {
     fn drop(&mut self) {
         // At this end of file the shim ends the tree.
-        drop(shutdown(self.shared.control.as_raw_fd(), Shutdown::Both));
+        let _ = shutdown(self.shared.control.as_raw_fd(), Shutdown::Both);
         self.listening.abort();
     }
 }
@@ -351,7 +351,7 @@ impl Process for HostProcess {
 
     async fn close(&self) -> TreeProof {
         if self.known_proof().is_none() {
-            drop(self.signal(Signal::Kill).await);
+            let _ = self.signal(Signal::Kill).await;
         }
         match tokio::time::timeout(ANSWER_MAX, self.emptied()).await {
             Ok(proof) => proof,

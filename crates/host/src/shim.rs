@@ -111,7 +111,7 @@ struct Shim {
 pub(crate) fn run(seed: Seed) -> ! {
     // A panic must not unwind into the frames of the guardian, which this process only has a copy of.
     let _guard = EndOnUnwind;
-    drop(nix::sys::prctl::set_name(c"procyard-shim"));
+    let _ = nix::sys::prctl::set_name(c"procyard-shim");
     match Shim::start(seed) {
         Some(shim) => shim.serve(),
         None => sys::exit_now(0),
@@ -173,7 +173,7 @@ impl Shim {
             Err(errno) => {
                 failed(errno);
                 if let Some((leaf, _)) = leaf {
-                    drop(leaf.remove());
+                    let _ = leaf.remove();
                 }
                 None
             }
@@ -234,7 +234,7 @@ impl Shim {
             && leaf.remove().is_err()
         {
             if self.ending.is_some() {
-                drop(leaf.kill());
+                let _ = leaf.kill();
             }
             self.retry_remove = Some(Instant::now() + self.remove_rest);
             self.remove_rest = (self.remove_rest * 2).min(REST_MAX);
@@ -319,7 +319,7 @@ impl Shim {
 
     fn thaw(&self) {
         if let Some(leaf) = &self.leaf {
-            drop(leaf.freeze(false));
+            let _ = leaf.freeze(false);
         }
     }
 
@@ -330,7 +330,7 @@ impl Shim {
                 return false;
             }
             if let Some(leaf) = &self.leaf {
-                drop(leaf.kill());
+                let _ = leaf.kill();
                 // As long as deaths come in, there is no need to look for the living.
                 if std::mem::take(&mut ending.reaped) && leaf.members().is_ok_and(|members| members > 0) {
                     ending.again_at = Instant::now() + CGROUP_KILL_REST;
