@@ -192,9 +192,12 @@ fn spawn(program: &Path, tier: WantedTier, held: &[OwnedFd]) -> Result<(OwnedFd,
         .spawn()
         .map_err(HostError::Guardian)?;
     let held: Vec<_> = held.iter().map(AsRawFd::as_raw_fd).collect();
-    let answer = send(ours.as_fd(), &ToGuardian::SetUp { protocol: PROTOCOL, tier }, &held)
-        .map_err(|errno| HostError::Guardian(errno.into()))
-        .and_then(|()| hello(&ours));
+    let answer = match send(ours.as_fd(), &ToGuardian::SetUp { protocol: PROTOCOL, tier }, &held) {
+        Ok(()) => hello(&ours),
+        // It has ended before it was spoken to.
+        Err(Errno::EPIPE | Errno::ECONNRESET) => Err(HostError::NoAnswer),
+        Err(errno) => Err(HostError::Guardian(errno.into())),
+    };
     match answer {
         Ok(hello) => Ok((ours, hello, child)),
         Err(error) => {

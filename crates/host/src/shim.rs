@@ -67,8 +67,8 @@ impl Leader {
 
 /// One request in work. They are done in order, except that a kill overtakes.
 enum Job {
-    Interrupt { request: u64, leader: Option<Pid>, pass: Pass },
-    Terminate { request: u64, sweep: Sweep, freeze: Freeze },
+    Interrupt { request: u64, pass: Pass },
+    Terminate { request: u64, leader_alive: bool, sweep: Sweep, freeze: Freeze },
     Count { request: u64, pass: Pass },
 }
 
@@ -273,13 +273,16 @@ impl Shim {
         }
         let Some(job) = self.jobs.front_mut() else { return false };
         let done = match job {
-            Job::Interrupt { request, leader, pass } => pass.step(&mut |_, _| {}).then(|| {
-                let of_group = |pid: Pid| pass.members.iter().filter(|m| m.stat.group == pid).count();
+            // Counted before they are signalled: afterwards some are gone.
+            Job::Interrupt { request, pass } => pass.step(&mut |_, _| {}).then(|| {
+                // The leader is our unreaped child, so its number, which is its group's, is nobody else's.
+                let leader = self.leader.pid();
+                let reached = leader.filter(|pid| sys::signal_group_of_child(*pid, libc::SIGINT).is_ok());
+                let of_group = |pid| pass.members.iter().filter(|member| member.stat.group == pid).count();
                 FromShim::Delivered {
                     request: *request,
                     leader_alive: leader.is_some(),
-                    processes: leader
-                        .map_or(0, |pid| u32::try_from(of_group(pid)).unwrap_or(u32::MAX).max(1)),
+                    processes: reached.map_or(0, |pid| u32::try_from(of_group(pid)).unwrap_or(u32::MAX)),
                 }
             }),
             Job::Count { request, pass } => pass.step(&mut |_, _| {}).then(|| {
@@ -288,7 +291,7 @@ impl Shim {
                 let living = u32::try_from(pass.members.len().max(inside)).unwrap_or(u32::MAX);
                 FromShim::Living { request: *request, processes: (living > 0).then_some(living) }
             }),
-            Job::Terminate { request, sweep, freeze } => {
+            Job::Terminate { request, leader_alive, sweep, freeze } => {
                 match (&*freeze, &self.leaf) {
                     (Freeze::Wanted, Some(leaf)) if leaf.freeze(true).is_ok() => {
                         *freeze = Freeze::Until(Instant::now() + FREEZE_MAX);
@@ -303,7 +306,7 @@ impl Shim {
                 }
                 sweep.step().then(|| FromShim::Delivered {
                     request: *request,
-                    leader_alive: self.leader.pid().is_some(),
+                    leader_alive: *leader_alive,
                     processes: sweep.signalled,
                 })
             }
@@ -393,18 +396,18 @@ impl Shim {
     /// Answers a job that a kill has overtaken.
     fn give_up(&mut self, job: &Job) {
         match job {
-            Job::Terminate { request, sweep, .. } => {
+            Job::Terminate { request, leader_alive, sweep, .. } => {
                 self.thaw();
                 self.tell(FromShim::Delivered {
                     request: *request,
-                    leader_alive: self.leader.pid().is_some(),
+                    leader_alive: *leader_alive,
                     processes: sweep.signalled,
                 });
             }
-            Job::Interrupt { request, leader, .. } => self.tell(FromShim::Delivered {
+            Job::Interrupt { request, .. } => self.tell(FromShim::Delivered {
                 request: *request,
-                leader_alive: leader.is_some(),
-                processes: u32::from(leader.is_some()),
+                leader_alive: self.leader.pid().is_some(),
+                processes: 0,
             }),
             Job::Count { request, .. } => self.tell(FromShim::Living { request: *request, processes: None }),
         }
@@ -495,14 +498,12 @@ impl Shim {
                 self.tell(FromShim::Delivered { request, leader_alive, processes: 0 });
             }
             WantedSignal::Interrupt => {
-                // The leader is our unreaped child, so its number, which is its group's, is nobody else's.
-                let leader =
-                    self.leader.pid().filter(|pid| sys::signal_group_of_child(*pid, libc::SIGINT).is_ok());
-                self.jobs.push_back(Job::Interrupt { request, leader, pass: Pass::new(&|_| false) });
+                self.jobs.push_back(Job::Interrupt { request, pass: Pass::new(&|_| false) });
             }
             WantedSignal::Terminate => {
                 self.jobs.push_back(Job::Terminate {
                     request,
+                    leader_alive: self.leader.pid().is_some(),
                     sweep: Sweep::new(&[libc::SIGTERM, libc::SIGCONT]),
                     freeze: Freeze::Wanted,
                 });

@@ -158,6 +158,7 @@ async fn other_cgroup(tier: Tier) {
     );
     wanted.environment.changes.insert("FOREIGN".into(), Some(foreign.clone().into()));
     let process = start(&runner, wanted).await.unwrap();
+    within(process.wait()).await;
     scene.wait_for_records(2);
     assert_eq!(std::fs::read_to_string(foreign.join("cgroup.procs")).unwrap().lines().count(), 1);
     assert_eq!(within(process.tree()).await, TreeProof::Survivors(2));
