@@ -103,7 +103,7 @@ struct Shim {
     /// When the leaf, without members, could not be removed yet.
     retry_remove: Option<Instant>,
     remove_rest: Duration,
-    _base: Option<Base>,
+    base: Option<Base>,
     _held: Vec<OwnedFd>,
 }
 
@@ -167,7 +167,7 @@ impl Shim {
                 outbox: Outbox::default(),
                 retry_remove: None,
                 remove_rest: REST_MIN,
-                _base: seed.base.map(|(base, _)| base),
+                base: seed.base.map(|(base, _)| base),
                 _held: seed.held,
             }),
             Err(errno) => {
@@ -251,6 +251,10 @@ impl Shim {
             }
         }
         self.tell(FromShim::Empty);
+        if let (None, Some(base)) = (&self.lifeline, &self.base) {
+            // Without a guardian the last shim clears up.
+            let _ = base.remove();
+        }
         self.finish()
     }
 
@@ -268,8 +272,8 @@ impl Shim {
 
     /// Does a bounded step of what is to be done; true when more is to be done at once.
     fn work(&mut self) -> bool {
-        if self.ending.is_some() {
-            return self.work_on_ending();
+        if self.ending.is_some() && self.work_on_ending() {
+            return true;
         }
         let Some(job) = self.jobs.front_mut() else { return false };
         let done = match job {
@@ -304,7 +308,7 @@ impl Shim {
                     }
                     _ => *freeze = Freeze::Done,
                 }
-                sweep.step().then(|| FromShim::Delivered {
+                sweep.step().then_some(FromShim::Delivered {
                     request: *request,
                     leader_alive: *leader_alive,
                     processes: sweep.signalled,
@@ -360,8 +364,13 @@ impl Shim {
     /// Begins to end the tree, or begins anew what was slowing down.
     fn end(&mut self, request: Option<u64>) {
         let leader_alive = self.leader.pid().is_some();
-        for job in std::mem::take(&mut self.jobs) {
-            self.give_up(&job);
+        // How many live is still told, between two rounds.
+        let (counts, overtaken) =
+            std::mem::take(&mut self.jobs).into_iter().partition(|job| matches!(job, Job::Count { .. }));
+        self.jobs = counts;
+        let overtaken: VecDeque<Job> = overtaken;
+        for job in &overtaken {
+            self.give_up(job);
         }
         let fresh = Ending {
             round: None,

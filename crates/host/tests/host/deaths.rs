@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use libtest_mimic::Trial;
 use nix::sys::signal::Signal as Number;
 use procyard_host::{HostOptions, HostRunner, TierChoice};
-use procyard_runner::{Process, Signal, Tier, TreeProof};
+use procyard_runner::{Process, Runner, Signal, Tier, TreeProof};
 
 use crate::gallery::GALLERY;
 use crate::scene::{
@@ -236,20 +236,20 @@ async fn killed_guardian(tier: Tier) {
     assert_emptied(&*process).await;
     scene.assert_no_survivor();
     assert!(within(process.wait()).await.status.is_some(), "its shim lived and collected it");
-    let next = start(&runner, scene.request("exit 0")).await;
-    // The runner may not have noticed at once; what it says then is that it should be tried again.
-    if next.is_err() {
-        eventually_started(&runner, &scene).await;
-    }
+    let next = start(&runner, scene.request("exit 0")).await.expect("another guardian takes over");
+    assert_emptied(&*next).await;
 }
 
-async fn eventually_started(runner: &HostRunner, scene: &Scene) {
-    within(async {
-        while start(runner, scene.request("exit 0")).await.is_err() {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+async fn dead_guardian_between_prepare_and_start(tier: Tier) {
+    let (runner, scene, process, recorded) = begin(&tier).await;
+    let prepared = runner.prepare(scene.request("exit 9")).await.unwrap();
+    let guardian = shim_and_guardian(&recorded).1;
+    guardian.signal(Number::SIGKILL);
+    // Not yet reaped, but dead.
+    eventually("the guardian is dead", || (!guardian.is_alive()).then_some(()));
+    let next = within(prepared.start()).await.expect("another guardian takes over");
+    assert_eq!(within(next.wait()).await.status.map(|status| status.0 >> 8), Some(9));
+    assert_emptied(&*process).await;
 }
 
 async fn killed_shim_and_guardian(tier: Tier) {
