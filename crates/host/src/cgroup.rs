@@ -10,7 +10,7 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
@@ -93,7 +93,7 @@ impl Base {
                 return Ok(Self { path, dir });
             }
             // Nobody is in it: it is ours to take back.
-            drop(std::fs::remove_dir(&path));
+            let _ = std::fs::remove_dir(&path);
         }
         Err(io::Error::other("a new cgroup is always taken away by somebody"))
     }
@@ -193,11 +193,6 @@ impl Leaf {
         write_to(&self.path.join("cgroup.freeze"), if frozen { "1" } else { "0" })
     }
 
-    /// Its events: readable with `POLLPRI` when they change.
-    pub(crate) fn events(&self) -> io::Result<File> {
-        OpenOptions::new().read(true).custom_flags(libc::O_CLOEXEC).open(self.path.join("cgroup.events"))
-    }
-
     /// Whether every member is frozen.
     pub(crate) fn is_frozen(&self) -> bool {
         event(&self.path, "frozen")
@@ -227,7 +222,7 @@ fn event(path: &Path, name: &str) -> bool {
 fn members_below(path: &Path, depth: usize) -> io::Result<usize> {
     let mut bytes = Vec::new();
     File::open(path.join("cgroup.procs"))?.read_to_end(&mut bytes)?;
-    let mut members = bytes.iter().filter(|byte| **byte == b'\n').count();
+    let mut members = bytes.split(|byte| *byte == b'\n').count() - 1;
     // Each nested cgroup is one link more than the two of an empty directory.
     if depth > 0 && path.metadata()?.nlink() > 2 {
         for entry in std::fs::read_dir(path)? {
@@ -282,16 +277,16 @@ pub(crate) fn probe(base: &Base) -> Result<Entry, String> {
             break;
         }
         if let sys::Reaped::Child(..) = sys::reap_pid(child) {
-            drop(leaf.remove());
+            let _ = leaf.remove();
             return Err("a child cannot be moved into a leaf cgroup".to_owned());
         }
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     let killed = leaf.kill();
     if !inside || killed.is_err() {
-        drop(sys::signal_child(child, libc::SIGKILL));
+        let _ = sys::signal_child(child, libc::SIGKILL);
     }
-    drop(sys::wait_for(child));
+    let _ = sys::wait_for(child);
     let mut removed = leaf.remove();
     for _ in 0..100 {
         if removed.is_ok() {

@@ -10,10 +10,8 @@ pub(crate) const GUARDIAN_ARGUMENT: &str = "--procyard-guardian";
 /// in an ordinary run; in a process that was started as a guardian it never returns.
 ///
 /// ```
-/// fn main() {
-///     procyard_host::enter();
-///     // The program itself.
-/// }
+/// procyard_host::enter();
+/// // The program itself.
 /// ```
 pub fn enter() {
     #[cfg(target_os = "linux")]

@@ -99,9 +99,9 @@ struct Request {
 
 impl Guardian {
     fn set_up() -> Option<Self> {
-        drop(nix::unistd::setsid());
-        drop(nix::sys::prctl::set_name(c"procyard-guard"));
-        drop(nix::unistd::chdir("/"));
+        let _ = nix::unistd::setsid();
+        let _ = nix::sys::prctl::set_name(c"procyard-guard");
+        let _ = nix::unistd::chdir("/");
         let supervisor = own_socket()?;
         // Held before it is asked whether it still is our parent: then the number was its own when it was taken.
         let parent = nix::unistd::getppid();
@@ -200,7 +200,7 @@ impl Guardian {
                 break;
             }
             if let Some((base, _)) = &self.base {
-                drop(base.kill());
+                let _ = base.kill();
             }
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -241,7 +241,7 @@ impl Guardian {
             let removed = base.as_ref().is_none_or(|(base, _)| match base.existing_leaf(*tree) {
                 Ok(leaf) => {
                     leaf.remove().is_ok() || {
-                        drop(leaf.kill());
+                        let _ = leaf.kill();
                         false
                     }
                 }
@@ -264,7 +264,7 @@ impl Guardian {
         if self.shims_until.is_some_and(|until| now >= until) {
             // They are our unreaped children, so their numbers are theirs. A stopped one dies, too.
             for shim in self.shims.keys() {
-                drop(sys::signal_child(*shim, libc::SIGKILL));
+                let _ = sys::signal_child(*shim, libc::SIGKILL);
             }
             self.shims_until = None;
             self.again_at = Some(now);
@@ -273,7 +273,7 @@ impl Guardian {
         if self.round.is_none() && self.again_at.is_some_and(|at| now >= at) {
             if let Some((base, _)) = &self.base {
                 for tree in &self.orphaned {
-                    drop(base.existing_leaf(*tree).and_then(|leaf| leaf.kill()));
+                    let _ = base.existing_leaf(*tree).and_then(|leaf| leaf.kill());
                 }
             }
             self.round = Some(Round::new());
@@ -331,7 +331,7 @@ impl Guardian {
         self.shims_until = Some(Instant::now() + SHIMS_GRACE);
         for shim in self.shims.keys() {
             // Somebody may have stopped one.
-            drop(sys::signal_child(*shim, libc::SIGCONT));
+            let _ = sys::signal_child(*shim, libc::SIGCONT);
         }
     }
 
@@ -412,7 +412,7 @@ fn prepare_cgroups() -> Result<(Base, Entry), String> {
     match cgroup::probe(&base) {
         Ok(entry) => Ok((base, entry)),
         Err(reason) => {
-            drop(base.remove());
+            let _ = base.remove();
             Err(reason)
         }
     }

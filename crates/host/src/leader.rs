@@ -87,7 +87,7 @@ pub(crate) fn become_command(
     };
     let mut report = [stage.to_byte(); 5];
     report[1..].copy_from_slice(&(errno as i32).to_ne_bytes());
-    drop(std::fs::File::from(failure).write_all(&report));
+    let _ = std::fs::File::from(failure).write_all(&report);
     sys::exit_now(127)
 }
 
@@ -142,7 +142,8 @@ fn execute(program: &Program) -> Errno {
     let mut denied = false;
     for candidate in &program.candidates {
         match sys::exec(candidate, &argv, &env) {
-            Errno::EACCES => denied = true,
+            // Unlike execvp(3), a directory of PATH that this user may not search is no program that may not run.
+            Errno::EACCES => denied |= !program.searched || is_there(candidate),
             // A script whose interpreter is missing is found and still ENOENT.
             Errno::ENOENT if is_there(candidate) => return Errno::ENOEXEC,
             Errno::ENOENT | Errno::ENOTDIR | Errno::ENODEV | Errno::ESTALE | Errno::ETIMEDOUT => {}

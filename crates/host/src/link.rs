@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{Shutdown, shutdown};
+use procyard_runner::Tier;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{oneshot, watch};
@@ -37,6 +38,7 @@ pub(crate) struct Link {
     pub(crate) hello: Hello,
     /// The standard input of commands that have none.
     pub(crate) null: File,
+    /// Never 0, which probes use.
     next_tree: AtomicU64,
     /// True once the guardian is gone and reaped.
     ended: watch::Receiver<bool>,
@@ -75,12 +77,12 @@ impl Link {
         self.shared.alive.load(Ordering::Acquire)
     }
 
-    /// A number for a new tree; never 0, which probes use.
-    pub(crate) fn next_tree(&self) -> u64 {
-        self.next_tree.fetch_add(1, Ordering::Relaxed)
+    /// What contains its trees.
+    pub(crate) fn tier(&self) -> Tier {
+        if self.hello.cgroup { Tier::CGROUP } else { Tier::SUBREAPER }
     }
 
-    /// Hands a start over.
+    /// Hands a start over; `EPIPE` when there is no guardian any more, and then it was not handed over.
     pub(crate) async fn start(&self, tree: u64, fds: &[RawFd]) -> Result<(), Errno> {
         let message = ToGuardian::Start { tree };
         let sent = self
@@ -88,11 +90,17 @@ impl Link {
             .socket
             .async_io(Interest::WRITABLE, |socket| Ok(send(socket.as_fd(), &message, fds)?))
             .await;
-        sent.map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)))
+        let errno = |error: std::io::Error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
+        sent.map_err(errno).inspect_err(|errno| {
+            if *errno == Errno::EPIPE {
+                self.shared.alive.store(false, Ordering::Release);
+            }
+        })
     }
 
-    /// Will know when what the dead shim of `tree` left is ended.
-    pub(crate) fn orphan_notice(self: &Arc<Self>, tree: u64) -> OrphanNotice {
+    /// Gives a new tree its number, and will know when what its dead shim left is ended.
+    pub(crate) fn orphan_notice(self: &Arc<Self>) -> OrphanNotice {
+        let tree = self.next_tree.fetch_add(1, Ordering::Relaxed);
         let (sender, proven) = oneshot::channel();
         if self.is_alive() {
             self.shared.orphans().insert(tree, sender);
@@ -104,11 +112,11 @@ impl Link {
     pub(crate) async fn close(&self) {
         self.tell_to_end();
         let mut ended = self.ended.clone();
-        drop(ended.wait_for(|ended| *ended).await);
+        let _ = ended.wait_for(|ended| *ended).await;
     }
 
     fn tell_to_end(&self) {
-        drop(shutdown(self.shared.socket.as_raw_fd(), Shutdown::Write));
+        let _ = shutdown(self.shared.socket.as_raw_fd(), Shutdown::Write);
     }
 }
 
@@ -127,6 +135,11 @@ pub(crate) struct OrphanNotice {
 }
 
 impl OrphanNotice {
+    /// The tree's number.
+    pub(crate) fn tree(&self) -> u64 {
+        self.tree
+    }
+
     /// Whether the guardian proved that nothing of the tree is left; false when there is no guardian to tell.
     pub(crate) async fn proven(mut self) -> bool {
         (&mut self.proven).await.unwrap_or(false)
@@ -153,7 +166,7 @@ async fn listen(shared: Arc<Shared>, mut child: Child, ending: watch::Sender<boo
         match received {
             Ok(Some(FromGuardian::Orphaned { tree, proven })) => {
                 if let Some(waiting) = shared.orphans().remove(&tree) {
-                    drop(waiting.send(proven));
+                    let _ = waiting.send(proven);
                 }
             }
             Ok(Some(_)) => {}
@@ -165,9 +178,9 @@ async fn listen(shared: Arc<Shared>, mut child: Child, ending: watch::Sender<boo
     // Its end of the socket is closed before it ends: it still ends its trees, or it was killed.
     let pidfd = i32::try_from(child.id()).ok().and_then(|pid| crate::sys::pidfd_open(pid).ok());
     if let Some(pidfd) = pidfd.and_then(|fd| crate::sys::watched(fd, Interest::READABLE).ok()) {
-        drop(pidfd.readable().await);
+        let _ = pidfd.readable().await;
     }
-    drop(child.wait());
+    let _ = child.wait();
     ending.send_replace(true);
 }
 
@@ -192,16 +205,19 @@ fn spawn(program: &Path, tier: WantedTier, held: &[OwnedFd]) -> Result<(OwnedFd,
         .spawn()
         .map_err(HostError::Guardian)?;
     let held: Vec<_> = held.iter().map(AsRawFd::as_raw_fd).collect();
-    let answer = send(ours.as_fd(), &ToGuardian::SetUp { protocol: PROTOCOL, tier }, &held)
-        .map_err(|errno| HostError::Guardian(errno.into()))
-        .and_then(|()| hello(&ours));
+    let answer = match send(ours.as_fd(), &ToGuardian::SetUp { protocol: PROTOCOL, tier }, &held) {
+        Ok(()) => hello(&ours),
+        // It has ended before it was spoken to.
+        Err(Errno::EPIPE | Errno::ECONNRESET) => Err(HostError::NoAnswer),
+        Err(errno) => Err(HostError::Guardian(errno.into())),
+    };
     match answer {
         Ok(hello) => Ok((ours, hello, child)),
         Err(error) => {
             drop(ours);
             // It is our child and not reaped; a program that is no guardian must not stay.
-            drop(child.kill());
-            drop(child.wait());
+            let _ = child.kill();
+            let _ = child.wait();
             Err(error)
         }
     }
@@ -225,6 +241,6 @@ fn hello(socket: &OwnedFd) -> Result<Hello, HostError> {
             return Err(HostError::NoAnswer);
         }
         let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
-        drop(poll(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLIN)], timeout));
+        let _ = poll(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLIN)], timeout);
     }
 }

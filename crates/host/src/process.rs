@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,6 +29,7 @@ use tokio::net::unix::pipe;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
+use crate::HostRunner;
 use crate::link::{Link, OrphanNotice};
 use crate::wire::{FromShim, Received, Stage, StartBody, ToShim, WantedSignal, packet_pair, receive, send};
 
@@ -42,10 +43,10 @@ const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// A request that was found to be right.
 #[derive(Debug)]
 pub(crate) struct Prepared {
+    pub(crate) runner: HostRunner,
     pub(crate) link: Arc<Link>,
     pub(crate) body: StartBody,
     pub(crate) stdin: StdinMode,
-    pub(crate) tier: Tier,
 }
 
 #[async_trait]
@@ -56,7 +57,7 @@ impl PreparedProcess for Prepared {
     }
 
     fn tier(&self) -> Tier {
-        self.tier.clone()
+        self.link.tier()
     }
 
     async fn start(self: Box<Self>) -> Result<Box<dyn Process>, RunnerError> {
@@ -66,10 +67,6 @@ impl PreparedProcess for Prepared {
                 "pipes for the command could not be made; try again later",
             )
             .with_source(error)
-        };
-        let lost = |errno: Errno| {
-            RunnerError::new(RunnerErrorKind::Setup, "the guardian of processes is gone; try again")
-                .with_source(io::Error::from(errno))
         };
         let body = body_file(&self.body).map_err(around)?;
         let (control, theirs) = packet_pair().map_err(|errno| around(errno.into()))?;
@@ -84,8 +81,6 @@ impl PreparedProcess for Prepared {
                 (Some(stdin), Some(child))
             }
         };
-        let tree = self.link.next_tree();
-        let notice = self.link.orphan_notice(tree);
         let stdin_fd = child_stdin.as_ref().map_or(self.link.null.as_raw_fd(), AsRawFd::as_raw_fd);
         let fds = [
             body.as_raw_fd(),
@@ -94,7 +89,7 @@ impl PreparedProcess for Prepared {
             child_stderr.as_raw_fd(),
             theirs.as_raw_fd(),
         ];
-        self.link.start(tree, &fds).await.map_err(lost)?;
+        let notice = self.hand_over(&fds).await?;
         // Only the tree holds its side from here on.
         drop((body, child_stdin, child_stdout, child_stderr, theirs));
         // A future that is dropped here closes the control socket, at which the shim ends what it started.
@@ -112,6 +107,31 @@ impl PreparedProcess for Prepared {
         });
         let listening = tokio::spawn(listen(Arc::clone(&shared), notice));
         Ok(Box::new(HostProcess { shared, listening, stdin, stdout: Some(stdout), stderr: Some(stderr) }))
+    }
+}
+
+fn lost(errno: Errno) -> RunnerError {
+    RunnerError::new(RunnerErrorKind::Setup, "the guardian of processes is gone; try again")
+        .with_source(io::Error::from(errno))
+}
+
+impl Prepared {
+    /// Gives the start to the guardian, or to its successor when it died since this was prepared.
+    async fn hand_over(&self, fds: &[RawFd]) -> Result<OrphanNotice, RunnerError> {
+        let notice = self.link.orphan_notice();
+        match self.link.start(notice.tree(), fds).await {
+            Ok(()) => return Ok(notice),
+            Err(Errno::EPIPE) => {}
+            Err(errno) => return Err(lost(errno)),
+        }
+        let successor = self.runner.link().await?;
+        if successor.tier() != self.link.tier() {
+            // What was promised when this was prepared is not to be had any more.
+            return Err(lost(Errno::EPIPE));
+        }
+        let notice = successor.orphan_notice();
+        successor.start(notice.tree(), fds).await.map_err(lost)?;
+        Ok(notice)
     }
 }
 
@@ -153,7 +173,7 @@ fn body_file(body: &StartBody) -> io::Result<OwnedFd> {
 fn enlarged_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let ends = pipe2(OFlag::O_CLOEXEC)?;
     // Beyond the user's budget (`pipe-user-pages-soft`) it is refused, which is fine.
-    drop(fcntl(&ends.0, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES)));
+    let _ = fcntl(&ends.0, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES));
     Ok(ends)
 }
 
@@ -190,7 +210,7 @@ impl Shared {
 
     fn answer(&self, request: u64, message: FromShim) {
         if let Some(waiting) = self.answers().as_mut().and_then(|answers| answers.remove(&request)) {
-            drop(waiting.send(message));
+            let _ = waiting.send(message);
         }
     }
 
@@ -275,7 +295,7 @@ struct HostProcess {
 impl Drop for HostProcess {
     fn drop(&mut self) {
         // At this end of file the shim ends the tree.
-        drop(shutdown(self.shared.control.as_raw_fd(), Shutdown::Both));
+        let _ = shutdown(self.shared.control.as_raw_fd(), Shutdown::Both);
         self.listening.abort();
     }
 }
@@ -351,7 +371,7 @@ impl Process for HostProcess {
 
     async fn close(&self) -> TreeProof {
         if self.known_proof().is_none() {
-            drop(self.signal(Signal::Kill).await);
+            let _ = self.signal(Signal::Kill).await;
         }
         match tokio::time::timeout(ANSWER_MAX, self.emptied()).await {
             Ok(proof) => proof,

@@ -107,7 +107,7 @@ impl HostRunner {
     }
 
     /// The living guardian, started anew if need be.
-    async fn link(&self) -> Result<Arc<Link>, RunnerError> {
+    pub(crate) async fn link(&self) -> Result<Arc<Link>, RunnerError> {
         if let Some(link) = self.inner.living_link() {
             return Ok(link);
         }
@@ -137,11 +137,10 @@ impl Inner {
 }
 
 fn report(link: &Link) -> ContainmentReport {
-    let cgroup = link.hello.cgroup;
     let unavailable = link.hello.no_cgroup.iter().map(|reason| (Tier::CGROUP, reason.clone())).collect();
     let kernel = nix::sys::utsname::uname().map(|name| name.release().to_string_lossy().into_owned());
     ContainmentReport {
-        tier: if cgroup { Tier::CGROUP } else { Tier::SUBREAPER },
+        tier: link.tier(),
         unavailable,
         kernel: kernel.unwrap_or_default(),
         proc_children: link.hello.proc_children,
@@ -261,7 +260,6 @@ impl Runner for HostRunner {
         let stdin = request.stdin;
         let body = self.inner.body(request)?;
         let link = self.link().await?;
-        let tier = if link.hello.cgroup { Tier::CGROUP } else { Tier::SUBREAPER };
-        Ok(Box::new(Prepared { link, body, stdin, tier }))
+        Ok(Box::new(Prepared { runner: self.clone(), link, body, stdin }))
     }
 }

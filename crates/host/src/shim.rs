@@ -67,8 +67,8 @@ impl Leader {
 
 /// One request in work. They are done in order, except that a kill overtakes.
 enum Job {
-    Interrupt { request: u64, leader: Option<Pid>, pass: Pass },
-    Terminate { request: u64, sweep: Sweep, freeze: Freeze },
+    Interrupt { request: u64, pass: Pass },
+    Terminate { request: u64, leader_alive: bool, sweep: Sweep, freeze: Freeze },
     Count { request: u64, pass: Pass },
 }
 
@@ -103,7 +103,7 @@ struct Shim {
     /// When the leaf, without members, could not be removed yet.
     retry_remove: Option<Instant>,
     remove_rest: Duration,
-    _base: Option<Base>,
+    base: Option<Base>,
     _held: Vec<OwnedFd>,
 }
 
@@ -111,7 +111,7 @@ struct Shim {
 pub(crate) fn run(seed: Seed) -> ! {
     // A panic must not unwind into the frames of the guardian, which this process only has a copy of.
     let _guard = EndOnUnwind;
-    drop(nix::sys::prctl::set_name(c"procyard-shim"));
+    let _ = nix::sys::prctl::set_name(c"procyard-shim");
     match Shim::start(seed) {
         Some(shim) => shim.serve(),
         None => sys::exit_now(0),
@@ -167,13 +167,13 @@ impl Shim {
                 outbox: Outbox::default(),
                 retry_remove: None,
                 remove_rest: REST_MIN,
-                _base: seed.base.map(|(base, _)| base),
+                base: seed.base.map(|(base, _)| base),
                 _held: seed.held,
             }),
             Err(errno) => {
                 failed(errno);
                 if let Some((leaf, _)) = leaf {
-                    drop(leaf.remove());
+                    let _ = leaf.remove();
                 }
                 None
             }
@@ -234,7 +234,7 @@ impl Shim {
             && leaf.remove().is_err()
         {
             if self.ending.is_some() {
-                drop(leaf.kill());
+                let _ = leaf.kill();
             }
             self.retry_remove = Some(Instant::now() + self.remove_rest);
             self.remove_rest = (self.remove_rest * 2).min(REST_MAX);
@@ -251,6 +251,10 @@ impl Shim {
             }
         }
         self.tell(FromShim::Empty);
+        if let (None, Some(base)) = (&self.lifeline, &self.base) {
+            // Without a guardian the last shim clears up.
+            let _ = base.remove();
+        }
         self.finish()
     }
 
@@ -268,18 +272,21 @@ impl Shim {
 
     /// Does a bounded step of what is to be done; true when more is to be done at once.
     fn work(&mut self) -> bool {
-        if self.ending.is_some() {
-            return self.work_on_ending();
+        if self.ending.is_some() && self.work_on_ending() {
+            return true;
         }
         let Some(job) = self.jobs.front_mut() else { return false };
         let done = match job {
-            Job::Interrupt { request, leader, pass } => pass.step(&mut |_, _| {}).then(|| {
-                let of_group = |pid: Pid| pass.members.iter().filter(|m| m.stat.group == pid).count();
+            // Counted before they are signalled: afterwards some are gone.
+            Job::Interrupt { request, pass } => pass.step(&mut |_, _| {}).then(|| {
+                // The leader is our unreaped child, so its number, which is its group's, is nobody else's.
+                let leader = self.leader.pid();
+                let reached = leader.filter(|pid| sys::signal_group_of_child(*pid, libc::SIGINT).is_ok());
+                let of_group = |pid| pass.members.iter().filter(|member| member.stat.group == pid).count();
                 FromShim::Delivered {
                     request: *request,
                     leader_alive: leader.is_some(),
-                    processes: leader
-                        .map_or(0, |pid| u32::try_from(of_group(pid)).unwrap_or(u32::MAX).max(1)),
+                    processes: reached.map_or(0, |pid| u32::try_from(of_group(pid)).unwrap_or(u32::MAX)),
                 }
             }),
             Job::Count { request, pass } => pass.step(&mut |_, _| {}).then(|| {
@@ -288,7 +295,7 @@ impl Shim {
                 let living = u32::try_from(pass.members.len().max(inside)).unwrap_or(u32::MAX);
                 FromShim::Living { request: *request, processes: (living > 0).then_some(living) }
             }),
-            Job::Terminate { request, sweep, freeze } => {
+            Job::Terminate { request, leader_alive, sweep, freeze } => {
                 match (&*freeze, &self.leaf) {
                     (Freeze::Wanted, Some(leaf)) if leaf.freeze(true).is_ok() => {
                         *freeze = Freeze::Until(Instant::now() + FREEZE_MAX);
@@ -301,9 +308,9 @@ impl Shim {
                     }
                     _ => *freeze = Freeze::Done,
                 }
-                sweep.step().then(|| FromShim::Delivered {
+                sweep.step().then_some(FromShim::Delivered {
                     request: *request,
-                    leader_alive: self.leader.pid().is_some(),
+                    leader_alive: *leader_alive,
                     processes: sweep.signalled,
                 })
             }
@@ -319,7 +326,7 @@ impl Shim {
 
     fn thaw(&self) {
         if let Some(leaf) = &self.leaf {
-            drop(leaf.freeze(false));
+            let _ = leaf.freeze(false);
         }
     }
 
@@ -330,7 +337,7 @@ impl Shim {
                 return false;
             }
             if let Some(leaf) = &self.leaf {
-                drop(leaf.kill());
+                let _ = leaf.kill();
                 // As long as deaths come in, there is no need to look for the living.
                 if std::mem::take(&mut ending.reaped) && leaf.members().is_ok_and(|members| members > 0) {
                     ending.again_at = Instant::now() + CGROUP_KILL_REST;
@@ -357,8 +364,13 @@ impl Shim {
     /// Begins to end the tree, or begins anew what was slowing down.
     fn end(&mut self, request: Option<u64>) {
         let leader_alive = self.leader.pid().is_some();
-        for job in std::mem::take(&mut self.jobs) {
-            self.give_up(&job);
+        // How many live is still told, between two rounds.
+        let (counts, overtaken) =
+            std::mem::take(&mut self.jobs).into_iter().partition(|job| matches!(job, Job::Count { .. }));
+        self.jobs = counts;
+        let overtaken: VecDeque<Job> = overtaken;
+        for job in &overtaken {
+            self.give_up(job);
         }
         let fresh = Ending {
             round: None,
@@ -393,18 +405,18 @@ impl Shim {
     /// Answers a job that a kill has overtaken.
     fn give_up(&mut self, job: &Job) {
         match job {
-            Job::Terminate { request, sweep, .. } => {
+            Job::Terminate { request, leader_alive, sweep, .. } => {
                 self.thaw();
                 self.tell(FromShim::Delivered {
                     request: *request,
-                    leader_alive: self.leader.pid().is_some(),
+                    leader_alive: *leader_alive,
                     processes: sweep.signalled,
                 });
             }
-            Job::Interrupt { request, leader, .. } => self.tell(FromShim::Delivered {
+            Job::Interrupt { request, .. } => self.tell(FromShim::Delivered {
                 request: *request,
-                leader_alive: leader.is_some(),
-                processes: u32::from(leader.is_some()),
+                leader_alive: self.leader.pid().is_some(),
+                processes: 0,
             }),
             Job::Count { request, .. } => self.tell(FromShim::Living { request: *request, processes: None }),
         }
@@ -495,14 +507,12 @@ impl Shim {
                 self.tell(FromShim::Delivered { request, leader_alive, processes: 0 });
             }
             WantedSignal::Interrupt => {
-                // The leader is our unreaped child, so its number, which is its group's, is nobody else's.
-                let leader =
-                    self.leader.pid().filter(|pid| sys::signal_group_of_child(*pid, libc::SIGINT).is_ok());
-                self.jobs.push_back(Job::Interrupt { request, leader, pass: Pass::new(&|_| false) });
+                self.jobs.push_back(Job::Interrupt { request, pass: Pass::new(&|_| false) });
             }
             WantedSignal::Terminate => {
                 self.jobs.push_back(Job::Terminate {
                     request,
+                    leader_alive: self.leader.pid().is_some(),
                     sweep: Sweep::new(&[libc::SIGTERM, libc::SIGCONT]),
                     freeze: Freeze::Wanted,
                 });

@@ -143,10 +143,19 @@ pub(crate) fn signal_group_of_child(leader: Pid, signal: i32) -> Result<(), Errn
     Errno::result(unsafe { libc::killpg(leader, signal) }).map(drop)
 }
 
-/// Sets what a signal does to the default, or to being ignored. Signals whose disposition cannot be set are left.
+/// Sets what a signal does to the default, or to being ignored. KILL and STOP stay what they are.
 pub(crate) fn set_disposition(signal: i32, ignored: bool) {
     // SAFETY: SIG_DFL and SIG_IGN are no code of ours.
-    unsafe { libc::signal(signal, if ignored { libc::SIG_IGN } else { libc::SIG_DFL }) };
+    let set = unsafe { libc::signal(signal, if ignored { libc::SIG_IGN } else { libc::SIG_DFL }) };
+    if set == libc::SIG_ERR && !ignored {
+        // The C library keeps two signals to itself, which may yet have come ignored from whoever started us.
+        let default = [0_u64; 4];
+        // SAFETY: to the kernel a struct sigaction of zeros is SIG_DFL without flags; none is longer than this
+        // with the mask size of 8.
+        unsafe {
+            libc::syscall(libc::SYS_rt_sigaction, signal, &raw const default, std::ptr::null_mut::<u64>(), 8)
+        };
+    }
 }
 
 /// The highest signal number.

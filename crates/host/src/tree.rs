@@ -131,7 +131,6 @@ pub(crate) struct Member {
 /// One pass over all descendants of the calling process.
 pub(crate) struct Pass {
     listing: Listing,
-    root: Pid,
     queue: VecDeque<Identity>,
     children: Vec<Pid>,
     /// The parent whose list is being gone through; `None` for the root.
@@ -148,7 +147,7 @@ impl Pass {
         let mut children = Vec::new();
         listing.children(root, 1, &mut children);
         children.retain(|pid| !skip(*pid));
-        Self { listing, root, queue: VecDeque::new(), children, at: Some((root, None)), members: Vec::new() }
+        Self { listing, queue: VecDeque::new(), children, at: Some((root, None)), members: Vec::new() }
     }
 
     /// Goes on for a bounded time; `act` sees each living member while a pidfd holds it, parents first. True when the
@@ -197,10 +196,6 @@ impl Pass {
             }
             _ => {}
         }
-    }
-
-    pub(crate) fn root(&self) -> Pid {
-        self.root
     }
 }
 
@@ -299,7 +294,7 @@ impl Round {
                     } else if member.stat.is_stopped() {
                         return;
                     }
-                    drop(sys::pidfd_signal(pidfd.as_fd(), libc::SIGSTOP));
+                    let _ = sys::pidfd_signal(pidfd.as_fd(), libc::SIGSTOP);
                 });
                 if complete {
                     self.passes += 1;

@@ -201,7 +201,8 @@ pub(crate) fn receive<T: DeserializeOwned>(socket: BorrowedFd<'_>) -> Received<T
     let (length, fds) = loop {
         let mut slices = [IoSliceMut::new(&mut bytes)];
         match recvmsg::<UnixAddr>(socket.as_raw_fd(), &mut slices, Some(&mut rights), flags) {
-            Err(Errno::EINTR) => {}
+            // The other side ended before it had read everything; what it had sent comes after this.
+            Err(Errno::EINTR | Errno::ECONNRESET) => {}
             Err(Errno::EAGAIN) => return Received::Nothing,
             Err(_) => return Received::End,
             Ok(message) => {
@@ -277,6 +278,16 @@ mod tests {
         }
         drop(ours);
         assert!(matches!(receive::<ToShim>(theirs.as_fd()), Received::End));
+    }
+
+    #[test]
+    fn what_was_sent_before_an_end_arrives_also_when_the_sender_left_something_unread() {
+        let (ours, theirs) = packet_pair().unwrap();
+        send(ours.as_fd(), &ToShim::Tree { request: 1 }, &[]).unwrap();
+        send(theirs.as_fd(), &FromShim::Empty, &[]).unwrap();
+        drop(theirs);
+        assert!(matches!(receive(ours.as_fd()), Received::Message(FromShim::Empty, _)));
+        assert!(matches!(receive::<FromShim>(ours.as_fd()), Received::End));
     }
 
     #[test]

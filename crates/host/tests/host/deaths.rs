@@ -1,0 +1,292 @@
+//! The matrix of deaths: whoever of supervisor, guardian and shims is killed, the others end the tree.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Trial;
+use nix::sys::signal::Signal as Number;
+use procyard_host::{HostOptions, HostRunner, TierChoice};
+use procyard_runner::{Process, Runner, Signal, Tier, TreeProof};
+
+use crate::gallery::GALLERY;
+use crate::scene::{
+    Recorded, Scene, assert_emptied, block_on, eventually, on_each_tier, request_at, runner, start, within,
+};
+
+/// Descendants of every kind that is hard to end, and a leader that stays.
+const TREE: &str = r#"eval "$RECORD"; (setsid bash -c 'trap "" TERM HUP INT; eval "$STAY"' &)
+    (bash -c 'eval "$RECORD"; kill -STOP $$; sleep 1000' &)
+    (setsid bash -c 'exec 0<&- 1>&- 2>&-; eval "$STAY"' &)
+    nohup bash -c "$STAY" >/dev/null 2>&1 & disown; sleep 1000"#;
+const TREE_RECORDS: usize = 5;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let mut trials = Vec::new();
+    trials.extend(on_each_tier("nothing_survives_a_killed_supervisor", |tier| async move {
+        die(&tier, &[Part::Supervisor]);
+    }));
+    trials.extend(on_each_tier("nothing_survives_supervisor_and_shims_killed_at_once", |tier| async move {
+        die(&tier, &[Part::Supervisor, Part::Shim]);
+    }));
+    trials.extend(on_each_tier(
+        "nothing_survives_supervisor_and_guardian_killed_at_once",
+        |tier| async move {
+            die(&tier, &[Part::Supervisor, Part::Guardian]);
+        },
+    ));
+    trials.extend(on_each_tier("the_next_start_ends_what_is_left_when_all_are_killed_at_once", all_at_once));
+    trials.extend(on_each_tier("the_whole_gallery_ends_with_its_killed_supervisor", gallery));
+    trials.extend(on_each_tier("a_stopped_shim_does_not_save_its_tree", stopped_shim));
+    trials.extend(on_each_tier("a_killed_shims_tree_is_ended_and_proven_by_the_guardian", killed_shim));
+    trials.extend(on_each_tier(
+        "a_killed_guardians_shims_end_their_trees_and_another_takes_over",
+        killed_guardian,
+    ));
+    trials.extend(on_each_tier(
+        "a_tree_that_nobody_can_vouch_for_is_never_called_empty",
+        killed_shim_and_guardian,
+    ));
+    trials.extend(on_each_tier("a_held_lock_is_free_only_when_the_trees_are_gone", held_lock));
+    trials
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Supervisor,
+    Guardian,
+    Shim,
+}
+
+/// A supervisor in a process of its own, to be killed.
+struct Supervisor {
+    child: Child,
+    scene: Scene,
+    lines: BufReader<std::process::ChildStdout>,
+}
+
+impl Supervisor {
+    #[expect(clippy::disallowed_methods, reason = "a supervisor to be killed")]
+    fn run(tier: &Tier, command_lines: &[&str]) -> Self {
+        let scene = Scene::new();
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["as-supervisor", tier.as_str()])
+            .envs(scene.environment())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        for line in command_lines {
+            writeln!(stdin, "{}", line.replace('\n', " ; ").replace("; ;", ";")).unwrap();
+        }
+        drop(stdin);
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        let mut supervisor = Self { child, scene, lines };
+        supervisor.expect("ready");
+        supervisor
+    }
+
+    fn expect(&mut self, expected: &str) {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        assert_eq!(line.trim(), expected);
+    }
+
+    fn recorded(&self) -> Recorded {
+        Recorded::of(i32::try_from(self.child.id()).unwrap()).unwrap()
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// In a process of its own: starts the command lines that it reads, says so, and stays.
+pub(crate) fn be_supervisor(tier: &str) {
+    let tier = [Tier::CGROUP, Tier::SUBREAPER].into_iter().find(|known| known.as_str() == tier).unwrap();
+    let environment = crate::scene::environment(std::env::var_os("PIDS").unwrap().as_ref());
+    let lines: Vec<_> = std::io::stdin().lines().map(Result::unwrap).collect();
+    block_on(async {
+        let runner = runner(&tier).await;
+        let mut processes = Vec::new();
+        for line in lines {
+            processes.push(start(&runner, request_at(&line, &environment)).await.unwrap());
+        }
+        println!("ready");
+        std::future::pending::<()>().await;
+    });
+}
+
+/// Kills them in one instant: all are stopped before the first dies.
+fn kill_at_once(parts: &[Recorded]) {
+    for number in [Number::SIGSTOP, Number::SIGKILL] {
+        for part in parts {
+            part.signal(number);
+        }
+    }
+}
+
+/// The leader is the one recorded process whose parent is a shim: the others' parents are in the tree.
+fn shim_and_guardian(recorded: &[Recorded]) -> (Recorded, Recorded) {
+    let shim = recorded[0].parent_now();
+    (shim, shim.parent_now())
+}
+
+fn parts_of(supervisor: &Supervisor, recorded: &[Recorded], parts: &[Part]) -> Vec<Recorded> {
+    let (shim, guardian) = shim_and_guardian(recorded);
+    assert_eq!(guardian.parent_now(), supervisor.recorded(), "supervisor, guardian, shim, leader");
+    let part = |part: &Part| match part {
+        Part::Supervisor => supervisor.recorded(),
+        Part::Guardian => guardian,
+        Part::Shim => shim,
+    };
+    parts.iter().map(part).collect()
+}
+
+fn all_gone(scene: &Scene) -> Option<()> {
+    scene.recorded().iter().all(|process| !process.is_alive()).then_some(())
+}
+
+fn die(tier: &Tier, parts: &[Part]) {
+    let supervisor = Supervisor::run(tier, &[TREE]);
+    let recorded = supervisor.scene.wait_for_records(TREE_RECORDS);
+    let (shim, guardian) = shim_and_guardian(&recorded);
+    let doomed = parts_of(&supervisor, &recorded, parts);
+    assert!(recorded.iter().all(Recorded::is_alive));
+    let began = Instant::now();
+    kill_at_once(&doomed);
+    eventually("nothing survives", || all_gone(&supervisor.scene));
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(3), "within a second on an idle machine, not {took:?}");
+    eventually("guardian and shim end, too", || (!shim.is_alive() && !guardian.is_alive()).then_some(()));
+}
+
+async fn all_at_once(tier: Tier) {
+    if tier != Tier::CGROUP {
+        // Without a cgroup nothing remembers whose they were. The leader at least dies with its shim.
+        return;
+    }
+    let supervisor = Supervisor::run(&tier, &[TREE]);
+    let recorded = supervisor.scene.wait_for_records(TREE_RECORDS);
+    kill_at_once(&parts_of(&supervisor, &recorded, &[Part::Supervisor, Part::Guardian, Part::Shim]));
+    assert!(
+        supervisor.scene.recorded().iter().any(Recorded::is_alive),
+        "some are left, with nobody to end them"
+    );
+    // Also a start of another test sweeps.
+    let next = runner(&tier).await;
+    eventually("the sweep ends them", || all_gone(&supervisor.scene));
+    next.shutdown().await;
+}
+
+async fn gallery(tier: Tier) {
+    let lines: Vec<_> = GALLERY.iter().filter(|escape| escape.name != "a_fork_storm").collect();
+    let records = lines.iter().map(|escape| escape.records).sum();
+    let lines: Vec<_> = lines.iter().map(|escape| escape.line).collect();
+    let supervisor = Supervisor::run(&tier, &lines);
+    supervisor.scene.wait_for_records(records);
+    let doomed = supervisor.recorded();
+    let began = Instant::now();
+    doomed.signal(Number::SIGKILL);
+    eventually("nothing survives", || all_gone(&supervisor.scene));
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(4), "within a second on an idle machine, not {took:?}");
+}
+
+async fn stopped_shim(tier: Tier) {
+    let supervisor = Supervisor::run(&tier, &[TREE]);
+    let recorded = supervisor.scene.wait_for_records(TREE_RECORDS);
+    let (shim, guardian) = shim_and_guardian(&recorded);
+    shim.signal(Number::SIGSTOP);
+    supervisor.recorded().signal(Number::SIGKILL);
+    eventually("nothing survives", || all_gone(&supervisor.scene));
+    eventually("nor do they", || (!shim.is_alive() && !guardian.is_alive()).then_some(()));
+}
+
+async fn begin(tier: &Tier) -> (HostRunner, Scene, Box<dyn Process>, Vec<Recorded>) {
+    let runner = runner(tier).await;
+    let scene = Scene::new();
+    let process = start(&runner, scene.request(TREE)).await.unwrap();
+    let recorded = scene.wait_for_records(TREE_RECORDS);
+    (runner, scene, process, recorded)
+}
+
+async fn killed_shim(tier: Tier) {
+    let (runner, scene, process, recorded) = begin(&tier).await;
+    let bystander_scene = Scene::new();
+    let bystander = start(&runner, bystander_scene.request(TREE)).await.unwrap();
+    let bystanders = bystander_scene.wait_for_records(TREE_RECORDS);
+    shim_and_guardian(&recorded).0.signal(Number::SIGKILL);
+    assert_emptied(&*process).await;
+    scene.assert_no_survivor();
+    assert_eq!(within(process.wait()).await.status, None, "who should have collected it died");
+    assert!(bystanders.iter().all(Recorded::is_alive), "another tree of the same guardian goes on");
+    assert!(matches!(within(bystander.tree()).await, TreeProof::Survivors(_)));
+    assert_eq!(within(bystander.close()).await, TreeProof::Empty);
+    bystander_scene.assert_no_survivor();
+}
+
+async fn killed_guardian(tier: Tier) {
+    let (runner, scene, process, recorded) = begin(&tier).await;
+    shim_and_guardian(&recorded).1.signal(Number::SIGKILL);
+    assert_emptied(&*process).await;
+    scene.assert_no_survivor();
+    assert!(within(process.wait()).await.status.is_some(), "its shim lived and collected it");
+    let next = start(&runner, scene.request("exit 0")).await.expect("another guardian takes over");
+    assert_emptied(&*next).await;
+}
+
+async fn dead_guardian_between_prepare_and_start(tier: Tier) {
+    let (runner, scene, process, recorded) = begin(&tier).await;
+    let prepared = runner.prepare(scene.request("exit 9")).await.unwrap();
+    let guardian = shim_and_guardian(&recorded).1;
+    guardian.signal(Number::SIGKILL);
+    // Not yet reaped, but dead.
+    eventually("the guardian is dead", || (!guardian.is_alive()).then_some(()));
+    let next = within(prepared.start()).await.expect("another guardian takes over");
+    assert_eq!(within(next.wait()).await.status.map(|status| status.0 >> 8), Some(9));
+    assert_emptied(&*process).await;
+}
+
+async fn killed_shim_and_guardian(tier: Tier) {
+    let (_runner, scene, process, recorded) = begin(&tier).await;
+    let (shim, guardian) = shim_and_guardian(&recorded);
+    kill_at_once(&[shim, guardian]);
+    let proof = within(process.emptied()).await;
+    assert_eq!(proof, TreeProof::Unknown);
+    assert_eq!(within(process.tree()).await, TreeProof::Unknown);
+    assert_eq!(within(process.wait()).await.status, None);
+    assert!(within(process.signal(Signal::Kill)).await.is_err());
+    for left in scene.recorded() {
+        left.signal(Number::SIGKILL);
+    }
+}
+
+async fn held_lock(tier: Tier) {
+    let scene = Scene::new();
+    let path = scene.directory.path().join("lock");
+    let lock = std::fs::File::create(&path).unwrap();
+    lock.try_lock().unwrap();
+    let options =
+        HostOptions { tier: TierChoice::Require(tier), held: vec![lock.into()], ..HostOptions::default() };
+    let runner = HostRunner::start(options).await.unwrap();
+    let process = start(&runner, scene.request(TREE)).await.unwrap();
+    let recorded = scene.wait_for_records(TREE_RECORDS);
+    let (shim, guardian) = shim_and_guardian(&recorded);
+    let probe = std::fs::File::open(&path).unwrap();
+    // Without its guardian and with a stopped shim, the tree lives; so must the lock, also without this process's
+    // own descriptor.
+    shim.signal(Number::SIGSTOP);
+    guardian.signal(Number::SIGKILL);
+    drop(runner);
+    assert!(probe.try_lock().is_err(), "the tree lives");
+    assert!(recorded.iter().any(Recorded::is_alive));
+    shim.signal(Number::SIGCONT);
+    drop(process);
+    eventually("the lock is free", || probe.try_lock().ok());
+    scene.assert_no_survivor();
+}

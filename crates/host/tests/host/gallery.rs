@@ -1,0 +1,222 @@
+//! The escape gallery: what programs do to get out of a tree, and that none of it leaves a survivor.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use libtest_mimic::Trial;
+use nix::sys::signal::Signal as Number;
+use procyard_runner::{CommandSpec, Signal, Tier, TreeProof};
+use tokio::io::AsyncReadExt;
+
+use crate::scene::{
+    Recorded, Scene, assert_emptied, environment, eventually, on_each_tier, request, runner, start, within,
+};
+
+/// A way out: its name, the command line, and how many processes record themselves.
+pub(crate) struct Escape {
+    pub(crate) name: &'static str,
+    pub(crate) line: &'static str,
+    pub(crate) records: usize,
+}
+
+const fn escape(name: &'static str, records: usize, line: &'static str) -> Escape {
+    Escape { name, line, records }
+}
+
+/// Ways out that every machine has.
+pub(crate) const GALLERY: [Escape; 15] = [
+    escape("a_background_job", 2, r#"bash -c "$STAY" & eval "$STAY""#),
+    escape("nohup", 2, r#"nohup bash -c "$STAY" >/dev/null 2>&1 & eval "$STAY""#),
+    escape("disown", 2, r#"bash -c "$STAY" & disown; eval "$STAY""#),
+    escape("setsid", 2, r#"setsid bash -c "$STAY" & eval "$STAY""#),
+    escape("a_double_fork_and_setsid", 2, r#"(setsid bash -c "$STAY" &); eval "$STAY""#),
+    escape(
+        "a_daemon_with_all_descriptors_closed",
+        2,
+        r#"(setsid bash -c 'exec 0<&- 1>&- 2>&-; eval "$STAY"' &); eval "$STAY""#,
+    ),
+    escape(
+        "one_that_ignores_polite_signals",
+        2,
+        r#"(setsid bash -c 'trap "" TERM HUP INT QUIT; eval "$STAY"' &); trap "" TERM; eval "$STAY""#,
+    ),
+    escape(
+        "one_that_stops_itself",
+        2,
+        r#"(bash -c 'eval "$RECORD"; kill -STOP $$; sleep 1000' &); eval "$STAY""#,
+    ),
+    escape(
+        "a_fork_storm",
+        100,
+        r#"for i in $(seq 500); do (trap "" TERM; setsid bash -c "$STAY" &); done; sleep 1000"#,
+    ),
+    escape("its_own_subreaper", 3, r#"eval "$RECORD"; exec "$THIS" as-subreaper"#),
+    escape("another_process_group", 2, r#"set -m; bash -c "$STAY" & eval "$STAY""#),
+    escape("a_leader_that_exits_at_once", 2, r#"(setsid bash -c "$STAY" &); bash -c "$STAY" & exit 0"#),
+    escape(
+        "a_grandchild_that_holds_the_output",
+        1,
+        r#"(bash -c 'eval "$RECORD"; sleep 1000; echo late' &); exit 0"#,
+    ),
+    escape(
+        "a_chain_of_orphans",
+        20,
+        r#"link() { eval "$RECORD"; if [ $1 -gt 0 ]; then (link $(($1 - 1))) & fi; sleep 1000; }; link 19"#,
+    ),
+    escape(
+        "one_that_is_born_when_another_dies",
+        2,
+        r#"again() { eval "$RECORD"; trap "again" TERM EXIT; while :; do sleep 0.05; done; }; again & again"#,
+    ),
+];
+
+/// Ways out that need something of the machine; the first word is tried before.
+const CONDITIONAL: [(&str, Escape); 2] = [
+    (
+        "unshare --user --map-root-user --pid --fork true",
+        escape(
+            "its_own_user_and_pid_namespace",
+            2,
+            r#"(unshare --user --map-root-user --pid --fork bash -c "$STAY" &); eval "$STAY""#,
+        ),
+    ),
+    (
+        "script -qc true /dev/null",
+        escape("a_new_terminal", 2, r#"(script -qc 'bash -c "$STAY"' /dev/null &); eval "$STAY""#),
+    ),
+];
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for escape in &GALLERY {
+        trials.extend(on_each_tier(escape.name, move |tier| kill(tier, escape)));
+    }
+    for (needs, escape) in &CONDITIONAL {
+        trials.extend(on_each_tier(escape.name, move |tier| async move {
+            if is_possible(&tier, needs).await {
+                kill(tier, escape).await;
+            } else {
+                eprintln!("{}: this machine cannot `{needs}`", escape.name);
+            }
+        }));
+    }
+    trials.extend(on_each_tier("one_that_moved_itself_to_another_cgroup", other_cgroup));
+    trials.extend(on_each_tier("a_nested_cgroup_of_the_command_is_removed", nested_cgroup));
+    trials.push(Trial::test("the_gallery_escapes_a_plain_process_group", || {
+        control();
+        Ok(())
+    }));
+    trials
+}
+
+async fn is_possible(tier: &Tier, needs: &str) -> bool {
+    let runner = runner(tier).await;
+    match start(&runner, request(CommandSpec::Shell(needs.to_owned()))).await {
+        Ok(process) => within(process.wait()).await.status.is_some_and(|status| status.0 == 0),
+        Err(_) => false,
+    }
+}
+
+async fn kill(tier: Tier, escape: &Escape) {
+    let runner = runner(&tier).await;
+    let scene = Scene::new();
+    let mut process = start(&runner, scene.request(escape.line)).await.unwrap();
+    let recorded = scene.wait_for_records(escape.records);
+    assert!(recorded.iter().any(Recorded::is_alive), "something is there to be killed");
+    assert!(matches!(within(process.tree()).await, TreeProof::Survivors(_)));
+    within(process.signal(Signal::Kill)).await.unwrap();
+    assert_emptied(&*process).await;
+    // Also those that recorded themselves since.
+    scene.assert_no_survivor();
+    let mut rest = Vec::new();
+    within(process.take_stdout().unwrap().read_to_end(&mut rest)).await.unwrap();
+}
+
+/// A leaf beside ours, if this user can make one.
+fn a_foreign_cgroup() -> Option<PathBuf> {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
+    let point = mounts.lines().find_map(|line| {
+        let fields: Vec<_> = line.split(' ').collect();
+        (fields.get(2) == Some(&"cgroup2")).then(|| PathBuf::from(fields[1]))
+    })?;
+    let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    let own = own.lines().find_map(|line| line.strip_prefix("0::/").map(str::to_owned))?;
+    let path = point.join(own).join(format!("foreign-{:x}", rand::random::<u64>()));
+    std::fs::create_dir(&path).ok().map(|()| path)
+}
+
+async fn other_cgroup(tier: Tier) {
+    let Some(foreign) = a_foreign_cgroup() else {
+        eprintln!("this user cannot move itself to another cgroup");
+        return;
+    };
+    let runner = runner(&tier).await;
+    let scene = Scene::new();
+    let mut wanted = scene.request(
+        r#"(setsid bash -c 'echo 0 >"$FOREIGN/cgroup.procs" || exit; eval "$STAY"' &)
+           (setsid bash -c 'eval "$STAY"' &) ; exit 0"#,
+    );
+    wanted.environment.changes.insert("FOREIGN".into(), Some(foreign.clone().into()));
+    let process = start(&runner, wanted).await.unwrap();
+    within(process.wait()).await;
+    scene.wait_for_records(2);
+    assert_eq!(std::fs::read_to_string(foreign.join("cgroup.procs")).unwrap().lines().count(), 1);
+    assert_eq!(within(process.tree()).await, TreeProof::Survivors(2));
+    within(process.signal(Signal::Kill)).await.unwrap();
+    assert_emptied(&*process).await;
+    scene.assert_no_survivor();
+    eventually("the foreign cgroup is empty", || std::fs::remove_dir(&foreign).ok());
+}
+
+async fn nested_cgroup(tier: Tier) {
+    if tier != Tier::CGROUP {
+        return;
+    }
+    let runner = runner(&tier).await;
+    let scene = Scene::new();
+    let line = r#"point=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/self/mounts)
+                  own=$point$(sed -n 's/^0:://p' /proc/self/cgroup)
+                  echo "$own" >"$PIDS.own"; mkdir -p "$own/a/b" || exit 1
+                  bash -c 'echo 0 >"$0/a/b/cgroup.procs" || exit; eval "$STAY"' "$own" & eval "$STAY""#;
+    let process = start(&runner, scene.request(line)).await.unwrap();
+    scene.wait_for_records(2);
+    let own = std::fs::read_to_string(scene.pids().with_extension("own")).unwrap();
+    assert!(std::path::Path::new(own.trim()).join("a/b").exists());
+    let delivery = within(process.signal(Signal::Terminate)).await.unwrap();
+    assert_eq!(delivery.processes, 2, "also the one in the nested cgroup");
+    assert_emptied(&*process).await;
+    scene.assert_no_survivor();
+    assert!(!std::path::Path::new(own.trim()).exists(), "its leaf is removed with what is below");
+}
+
+/// A gallery that nothing can escape from proves nothing.
+#[expect(clippy::disallowed_methods, reason = "the control is a process without a runner")]
+fn control() {
+    use std::os::unix::process::CommandExt;
+    let scene = Scene::new();
+    let escape = GALLERY.iter().find(|escape| escape.name == "a_double_fork_and_setsid").unwrap();
+    let mut leader = std::process::Command::new("bash")
+        .args(["-c", escape.line])
+        .envs(environment(&scene.pids()))
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let recorded = scene.wait_for_records(escape.records);
+    let group = nix::unistd::Pid::from_raw(i32::try_from(leader.id()).unwrap());
+    nix::sys::signal::killpg(group, Number::SIGKILL).unwrap();
+    leader.wait().unwrap();
+    let escaped: Vec<_> = recorded.iter().filter(|process| process.is_alive()).collect();
+    assert_eq!(escaped.len(), 1, "the one with a session of its own");
+    escaped[0].signal(Number::SIGKILL);
+    eventually("it is ended by its number", || (!escaped[0].is_alive()).then_some(()));
+}
+
+/// A process that adopts what its children leave, as init systems and some test tools do.
+#[expect(clippy::disallowed_methods, reason = "this is what a command does, inside of the tree")]
+pub(crate) fn be_subreaper() {
+    nix::sys::prctl::set_child_subreaper(true).unwrap();
+    for _ in 0..2 {
+        std::process::Command::new("bash").args(["-c", r#"(setsid bash -c "$STAY" &)"#]).status().unwrap();
+    }
+    std::thread::sleep(Duration::from_secs(1000));
+}

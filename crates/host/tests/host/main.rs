@@ -1,0 +1,40 @@
+//! Tests of the host runner against real processes, with a `main` of their own: a guardian is this program entered
+//! again, and some tests need a supervisor that they can kill.
+
+#[cfg(not(target_os = "linux"))]
+fn main() {}
+
+#[cfg(target_os = "linux")]
+mod deaths;
+#[cfg(target_os = "linux")]
+mod gallery;
+#[cfg(target_os = "linux")]
+mod leaks;
+#[cfg(target_os = "linux")]
+mod ordinary_user;
+#[cfg(target_os = "linux")]
+mod scene;
+#[cfg(target_os = "linux")]
+mod signals;
+#[cfg(target_os = "linux")]
+mod starting;
+
+#[cfg(target_os = "linux")]
+fn main() {
+    procyard_host::enter();
+    let mut arguments = std::env::args().skip(1);
+    match arguments.next().as_deref() {
+        Some("as-supervisor") => return deaths::be_supervisor(&arguments.next().unwrap()),
+        Some("as-subreaper") => return gallery::be_subreaper(),
+        Some("as-starter") => return leaks::be_starter(&arguments.next().unwrap()),
+        _ => {}
+    }
+    let mut trials = Vec::new();
+    trials.extend(starting::trials());
+    trials.extend(signals::trials());
+    trials.extend(gallery::trials());
+    trials.extend(deaths::trials());
+    trials.extend(leaks::trials());
+    trials.extend(ordinary_user::trials());
+    libtest_mimic::run(&libtest_mimic::Arguments::from_args(), trials).exit();
+}

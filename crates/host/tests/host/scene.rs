@@ -1,0 +1,229 @@
+//! What the tests share: runners of each tier, and processes that record themselves.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Trial;
+use nix::sys::signal::Signal as Number;
+use procyard_core::{ExecutionId, Origin};
+use procyard_host::{HostOptions, HostRunner, TierChoice};
+use procyard_runner::{CommandSpec, Process, ProcessRequest, Runner, RunnerError, Tier, TreeProof};
+
+/// Longer than anything here takes on a busy machine.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Shell text by which a process appends its own `/proc/self/stat` line to the record. It is opened by the process itself,
+/// and shows its number as the record's readers know it, also in another PID namespace.
+const RECORD: &str = r#"read -r line </proc/self/stat; echo "$line" >>"$PIDS""#;
+/// Shell text of a process that records itself and stays.
+const STAY: &str = r#"eval "$RECORD"; exec sleep 1000"#;
+
+/// A process as it recorded itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Recorded {
+    pub(crate) pid: i32,
+    pub(crate) parent: i32,
+    pub(crate) start: u64,
+}
+
+impl Recorded {
+    fn parse(line: &str) -> Option<(Self, char)> {
+        let (pid, rest) = line.split_once(' ')?;
+        let fields: Vec<_> = rest.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+        let recorded = Self {
+            pid: pid.parse().ok()?,
+            parent: fields.get(1)?.parse().ok()?,
+            start: fields.get(19)?.parse().ok()?,
+        };
+        Some((recorded, fields.first()?.chars().next()?))
+    }
+
+    /// The process that has this number now.
+    pub(crate) fn of(pid: i32) -> Option<Self> {
+        let line = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        Self::parse(line.trim_end()).map(|(recorded, _)| recorded)
+    }
+
+    /// Whether this process, and not a later one of its number, still lives.
+    pub(crate) fn is_alive(&self) -> bool {
+        std::fs::read_to_string(format!("/proc/{}/stat", self.pid))
+            .ok()
+            .and_then(|line| Self::parse(line.trim_end()))
+            .is_some_and(|(now, state)| now.start == self.start && !matches!(state, 'Z' | 'X'))
+    }
+
+    /// Signals this process if it is still the one that was recorded.
+    pub(crate) fn signal(&self, number: Number) {
+        if self.is_alive() {
+            let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.pid), number);
+        }
+    }
+
+    pub(crate) fn parent_now(&self) -> Self {
+        Self::of(Self::of(self.pid).expect("it lives").parent).expect("its parent lives")
+    }
+}
+
+/// A directory in which processes record themselves.
+pub(crate) struct Scene {
+    pub(crate) directory: tempfile::TempDir,
+}
+
+impl Scene {
+    pub(crate) fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("pids"), "").unwrap();
+        Self { directory }
+    }
+
+    pub(crate) fn pids(&self) -> PathBuf {
+        self.directory.path().join("pids")
+    }
+
+    /// Environment that the shell texts of the tests use.
+    pub(crate) fn environment(&self) -> Vec<(&'static str, String)> {
+        environment(&self.pids())
+    }
+
+    pub(crate) fn request(&self, line: &str) -> ProcessRequest {
+        request_at(line, &self.environment())
+    }
+
+    pub(crate) fn recorded(&self) -> Vec<Recorded> {
+        let text = std::fs::read_to_string(self.pids()).unwrap_or_default();
+        text.lines().filter_map(|line| Recorded::parse(line).map(|(recorded, _)| recorded)).collect()
+    }
+
+    /// Waits until so many processes have recorded themselves.
+    pub(crate) fn wait_for_records(&self, at_least: usize) -> Vec<Recorded> {
+        eventually("processes record themselves", || {
+            let recorded = self.recorded();
+            (recorded.len() >= at_least).then_some(recorded)
+        })
+    }
+
+    /// Fails unless every recorded process is gone, now.
+    #[track_caller]
+    pub(crate) fn assert_no_survivor(&self) {
+        let recorded = self.recorded();
+        assert!(!recorded.is_empty(), "a scene without processes proves nothing");
+        let alive: Vec<_> = recorded.into_iter().filter(Recorded::is_alive).collect();
+        assert!(alive.is_empty(), "survivors: {alive:?}");
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        // Only after a failure is there anything left.
+        for recorded in self.recorded() {
+            recorded.signal(Number::SIGKILL);
+        }
+    }
+}
+
+pub(crate) fn environment(pids: &Path) -> Vec<(&'static str, String)> {
+    let this = std::env::current_exe().unwrap();
+    vec![
+        ("PIDS", pids.to_str().unwrap().to_owned()),
+        ("RECORD", RECORD.to_owned()),
+        ("STAY", STAY.to_owned()),
+        ("THIS", this.to_str().unwrap().to_owned()),
+    ]
+}
+
+pub(crate) fn origin() -> Origin {
+    Origin { execution: ExecutionId::from_random([7; 16]) }
+}
+
+pub(crate) fn request(command: CommandSpec) -> ProcessRequest {
+    ProcessRequest::new(command, "/", origin())
+}
+
+pub(crate) fn request_at(line: &str, environment: &[(&'static str, String)]) -> ProcessRequest {
+    let mut request = request(CommandSpec::Shell(line.to_owned()));
+    for (name, value) in environment {
+        request.environment.changes.insert((*name).into(), Some(value.into()));
+    }
+    request
+}
+
+pub(crate) async fn runner(tier: &Tier) -> HostRunner {
+    let options = HostOptions { tier: TierChoice::Require(tier.clone()), ..HostOptions::default() };
+    HostRunner::start(options).await.expect("the tier is offered")
+}
+
+pub(crate) async fn start(
+    runner: &HostRunner,
+    request: ProcessRequest,
+) -> Result<Box<dyn Process>, RunnerError> {
+    within(async { runner.prepare(request).await?.start().await }).await
+}
+
+/// Fails instead of waiting for ever.
+#[track_caller]
+pub(crate) fn within<T>(future: impl Future<Output = T>) -> impl Future<Output = T> {
+    let caller = std::panic::Location::caller();
+    async move {
+        match tokio::time::timeout(DEADLINE, future).await {
+            Ok(value) => value,
+            Err(_) => panic!("nothing happened within {DEADLINE:?}, at {caller}"),
+        }
+    }
+}
+
+/// Looks again and again until there is something, and fails at the deadline.
+#[track_caller]
+pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "{what}: not within {DEADLINE:?}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+pub(crate) async fn assert_emptied(process: &dyn Process) {
+    assert_eq!(within(process.emptied()).await, TreeProof::Empty);
+}
+
+/// The tiers that this machine and user have.
+pub(crate) fn tiers() -> Vec<Tier> {
+    let offered = |tier: &Tier| {
+        block_on(async {
+            let options = HostOptions { tier: TierChoice::Require(tier.clone()), ..HostOptions::default() };
+            match HostRunner::start(options).await {
+                Ok(runner) => {
+                    runner.shutdown().await;
+                    true
+                }
+                Err(_) => false,
+            }
+        })
+    };
+    [Tier::CGROUP, Tier::SUBREAPER].into_iter().filter(offered).collect()
+}
+
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+/// One trial for each tier that there is.
+pub(crate) fn on_each_tier<F, T>(name: &'static str, test: T) -> Vec<Trial>
+where
+    F: Future<Output = ()>,
+    T: Fn(Tier) -> F + Copy + Send + 'static,
+{
+    static TIERS: std::sync::LazyLock<Vec<Tier>> = std::sync::LazyLock::new(tiers);
+    TIERS
+        .iter()
+        .map(|tier| {
+            let tier = tier.clone();
+            Trial::test(format!("{tier}::{name}"), move || {
+                block_on(test(tier));
+                Ok(())
+            })
+        })
+        .collect()
+}
