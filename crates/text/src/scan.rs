@@ -108,7 +108,7 @@ fn first_special(bytes: &[u8]) -> usize {
 /// start are at hand, [`continuation_len`] is exact.
 ///
 /// ```
-/// assert_eq!(procyard_text::tail_start(&"日本"[1..].as_bytes()[..0]), 0);
+/// assert_eq!(procyard_text::tail_start("日本".as_bytes()), 0);
 /// assert_eq!(procyard_text::tail_start(&"日本".as_bytes()[1..]), 2);
 /// ```
 pub fn tail_start(bytes: &[u8]) -> usize {
