@@ -139,9 +139,9 @@ pub(crate) fn reference(bytes: &[u8]) -> String {
             }
             continue;
         };
-        let c1 = ('\u{80}'..='\u{9F}').contains(&ch).then(|| char::from_u32(u32::from(ch) - 0x40).unwrap());
+        let c1 = u8::try_from(u32::from(ch)).ok().filter(|code| (0x80..=0x9F).contains(code));
         within = match (within, ch) {
-            (_, '\u{18}' | '\u{1A}') | (_, '\u{9C}') | (In::Osc, '\u{7}') => In::Text,
+            (_, '\u{18}' | '\u{1A}' | '\u{9C}') | (In::Osc, '\u{7}') => In::Text,
             (In::Osc | In::String, '\u{1B}') => In::StringEscape,
             (In::Osc | In::String, _) => within,
             (_, '\u{1B}') => In::Escape,
@@ -150,9 +150,9 @@ pub(crate) fn reference(bytes: &[u8]) -> String {
                 within
             }
             (_, '\0'..='\u{1F}' | '\u{7F}') => within,
-            _ if c1.is_some() => c1.and_then(introduced).unwrap_or(In::Text),
+            _ if c1.is_some() => c1.and_then(|code| introduced(char::from(code - 0x40))).unwrap_or(In::Text),
             (In::Text, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}') => {
-                out.push_str(&format!("<U+{:04X}>", u32::from(ch)));
+                out += &format!("<U+{:04X}>", u32::from(ch));
                 In::Text
             }
             (In::Text, _) => {
@@ -184,10 +184,10 @@ fn decoded(bytes: &[u8]) -> Vec<Option<char>> {
 
 /// What collapsed ASCII with CR, BS, `CSI K`, `CSI G`, `CSI C`, `CSI D` ends as, on a grid of rows.
 pub(crate) fn screen(ops: &[Op]) -> String {
-    let mut rows: Vec<Vec<char>> = vec![Vec::new()];
+    let mut rows: Vec<String> = Vec::new();
+    let mut row: Vec<char> = Vec::new();
     let mut column: usize = 0;
     for op in ops {
-        let row = rows.last_mut().unwrap();
         match *op {
             Op::Print(ch) => {
                 if row.len() <= column {
@@ -197,7 +197,7 @@ pub(crate) fn screen(ops: &[Op]) -> String {
                 column += 1;
             }
             Op::Newline => {
-                rows.push(Vec::new());
+                rows.push(row.drain(..).collect());
                 column = 0;
             }
             Op::Return => column = 0,
@@ -210,7 +210,8 @@ pub(crate) fn screen(ops: &[Op]) -> String {
             Op::EraseAll => row.clear(),
         }
     }
-    rows.iter().map(|row| row.iter().collect::<String>()).collect::<Vec<_>>().join("\n")
+    rows.push(row.into_iter().collect());
+    rows.join("\n")
 }
 
 #[derive(Debug, Clone, Copy)]
