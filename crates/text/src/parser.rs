@@ -155,9 +155,12 @@ impl Parser {
             *input = &input[1..];
             return Some(Token::Control(byte));
         }
-        if byte >= 0x80 && !matches!(decode(input), Decoded::Char(_)) {
-            self.window = MIN_WINDOW;
-            return self.character(input);
+        if byte >= 0x80 {
+            let decoded = decode(input);
+            if !matches!(decoded, Decoded::Char(_)) {
+                self.window = MIN_WINDOW;
+                return self.take_decoded(decoded, input);
+            }
         }
         let window = &input[..input.len().min(self.window)];
         let text = plain_text(window);
@@ -212,7 +215,11 @@ impl Parser {
 
     /// A character beyond ASCII, in any state.
     fn character<'a>(&mut self, input: &mut &'a [u8]) -> Option<Token<'a>> {
-        match decode(input) {
+        self.take_decoded(decode(input), input)
+    }
+
+    fn take_decoded<'a>(&mut self, decoded: Decoded, input: &mut &'a [u8]) -> Option<Token<'a>> {
+        match decoded {
             Decoded::Char(ch) => {
                 self.take(ch.len_utf8(), input);
                 self.decoded(ch)

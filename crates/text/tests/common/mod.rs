@@ -152,7 +152,7 @@ pub(crate) fn reference(bytes: &[u8]) -> String {
             (_, '\0'..='\u{1F}' | '\u{7F}') => within,
             _ if c1.is_some() => c1.and_then(|code| introduced(char::from(code - 0x40))).unwrap_or(In::Text),
             (In::Text, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}') => {
-                out += &format!("<U+{:04X}>", u32::from(ch));
+                out.extend(format!("<U+{:04X}>", u32::from(ch)).chars());
                 In::Text
             }
             (In::Text, _) => {
