@@ -1,6 +1,6 @@
 //! Prints how fast safe text of some kinds of output is made, beside a copy of the same bytes.
 //!
-//! `cargo run --release -p procyard-text --example throughput`
+//! `cargo run --release -p procyard-text --example throughput [PART-OF-NAME]`
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -13,6 +13,7 @@ const PORTION: usize = 64 << 10;
 
 fn main() {
     println!("{:<22} {:>10} {:>10} {:>10} {:>10}   MiB/s", "", "memcpy", "render", "pages", "collapse");
+    let wanted = std::env::args().nth(1).unwrap_or_default();
     let mut seed = 0x9E37_79B9_7F4A_7C15_u64;
     let random: Vec<u8> = (0..SIZE).map(|_| next(&mut seed)).collect();
     for (name, input) in [
@@ -31,6 +32,9 @@ fn main() {
         ("binary", random),
         ("invalid", repeat(b"\xff")),
     ] {
+        if !name.contains(&wanted) {
+            continue;
+        }
         let mut copy = Vec::with_capacity(SIZE);
         let mut out = String::with_capacity(SIZE * 4);
         let copied = rate(&input, || {

@@ -182,11 +182,16 @@ impl Parser {
             self.take(1, input);
             return None;
         };
-        for &byte in &input[2..length - 1] {
+        let (sequence, rest) = input.split_at(length);
+        *input = rest;
+        let last = sequence[length - 1];
+        if last == b'm' {
+            // By far the most frequent: colours, whose parameters say nothing about text.
+            return Some(self.end(Token::Sequence));
+        }
+        for &byte in &sequence[2..length - 1] {
             self.csi_byte(byte);
         }
-        let last = input[length - 1];
-        *input = &input[length..];
         Some(self.csi(last))
     }
 

@@ -56,12 +56,16 @@ pub(crate) fn decode(bytes: &[u8]) -> Decoded {
 /// The text at the start of `bytes` that is shown as it is: valid UTF-8 without controls other than tab, newline
 /// and carriage return, without C1 code points and without bidirectional controls.
 pub(crate) fn plain_text(bytes: &[u8]) -> &str {
-    let run = &bytes[..first(bytes, is_control)];
+    let ascii = first(bytes, |byte| is_control(byte) | (byte >= 0x80));
+    if !matches!(bytes.get(ascii), Some(0x80..)) || !matches!(decode(&bytes[ascii..]), Decoded::Char(_)) {
+        return std::str::from_utf8(&bytes[..ascii]).unwrap_or_default();
+    }
+    let run = &bytes[..ascii + first(&bytes[ascii..], is_control)];
     let valid = match std::str::from_utf8(run) {
         Ok(text) => text,
         Err(error) => std::str::from_utf8(&run[..error.valid_up_to()]).unwrap_or_default(),
     };
-    if valid.is_ascii() { valid } else { &valid[..first_special(valid.as_bytes())] }
+    &valid[..ascii + first_special(&valid.as_bytes()[ascii..])]
 }
 
 /// The length of the control sequence at the start of `bytes`, which begin with `ESC`, if it is all there, short
