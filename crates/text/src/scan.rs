@@ -56,7 +56,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Decoded {
 /// The text at the start of `bytes` that is shown as it is: valid UTF-8 without controls other than tab, newline
 /// and carriage return, without C1 code points and without bidirectional controls.
 pub(crate) fn plain_text(bytes: &[u8]) -> &str {
-    let ascii = first(bytes, |byte| is_control(byte) | (byte >= 0x80));
+    let ascii = plain_ascii(bytes);
     if !matches!(bytes.get(ascii), Some(0x80..)) || !matches!(decode(&bytes[ascii..]), Decoded::Char(_)) {
         return std::str::from_utf8(&bytes[..ascii]).unwrap_or_default();
     }
@@ -66,6 +66,33 @@ pub(crate) fn plain_text(bytes: &[u8]) -> &str {
         Err(error) => std::str::from_utf8(&run[..error.valid_up_to()]).unwrap_or_default(),
     };
     &valid[..ascii + first_special(&valid.as_bytes()[ascii..])]
+}
+
+/// The length of the ASCII text at the start of `bytes`.
+fn plain_ascii(bytes: &[u8]) -> usize {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    let mut at = 0;
+    // Runs between sequences are short: a word at a time finds their end sooner than blocks do.
+    while at < BLOCK
+        && let Some(word) = bytes[at..].first_chunk()
+    {
+        let word = u64::from_le_bytes(*word);
+        let not_del = word ^ (EACH * 0x7F);
+        let low = word.wrapping_sub(EACH * 0x20) & !word;
+        let del = not_del.wrapping_sub(EACH) & !not_del;
+        // The top bit of each byte that stops; a borrow can only mark bytes behind one that does.
+        let stops = (low | del | word) & (EACH * 0x80);
+        if stops == 0 {
+            at += 8;
+            continue;
+        }
+        at += (stops.trailing_zeros() / 8) as usize;
+        if bytes[at] >= 0x80 || is_control(bytes[at]) {
+            return at;
+        }
+        at += 1;
+    }
+    at + first(&bytes[at..], |byte| is_control(byte) | (byte >= 0x80))
 }
 
 /// The length of the control sequence at the start of `bytes`, which begin with `ESC`, if it is all there, short
