@@ -170,12 +170,9 @@ impl PageBuilder {
             Token::Char(ch) => self.text(ch.encode_utf8(&mut [0; 4]), end),
             // Belongs to a unit that is not complete yet.
             Token::Executed(byte) => self.executed.push(char::from(byte)),
-            Token::Bidi(ch) => self.unit(token, &bidi_label(ch), end),
-            Token::Invalid(_) => self.unit(token, REPLACEMENT, end),
-            Token::Control(_) | Token::C1 | Token::Csi { .. } | Token::Sequence => {
-                let executed = std::mem::take(&mut self.executed);
-                self.unit(token, &executed, end);
-            }
+            Token::Bidi(ch) => self.shown(token, &bidi_label(ch), end),
+            Token::Invalid(_) => self.shown(token, REPLACEMENT, end),
+            Token::Control(_) | Token::C1 | Token::Csi { .. } | Token::Sequence => self.removed(token, end),
         }
     }
 
@@ -205,28 +202,66 @@ impl PageBuilder {
         fits
     }
 
-    /// Applies a unit that is shown as something else, or not at all.
-    fn unit(&mut self, token: Token<'_>, shown: &str, end: usize) {
-        let length = self.fold.as_ref().map_or(self.text.len(), |fold| fold.len(&self.text));
-        if length > 0 && !shown.is_empty() && length + shown.len() > self.limit {
+    /// The text cannot become longer than this with the next unit. The first one is shown whatever its length.
+    fn bound(&self) -> usize {
+        if self.length() == 0 { usize::MAX } else { self.limit }
+    }
+
+    fn length(&self) -> usize {
+        self.fold.as_ref().map_or(self.text.len(), |fold| fold.len(&self.text))
+    }
+
+    /// Applies a unit that is shown as something else.
+    fn shown(&mut self, token: Token<'_>, shown: &str, end: usize) {
+        let (bound, at) = (self.bound(), self.text.len());
+        let fits = match &mut self.fold {
+            Some(fold) => fold.print_whole(&mut self.text, shown, bound),
+            None if at + shown.len() <= bound => {
+                self.text.push_str(shown);
+                true
+            }
+            None => false,
+        };
+        if !fits {
             return self.overflow();
         }
-        if let Some(positions) = self.positions.as_mut().filter(|_| !shown.is_empty()) {
+        if let Some(positions) = &mut self.positions {
+            positions.push(at, self.state.consumed, Relation::Unit);
+        }
+        self.unit_applied(token, end);
+    }
+
+    /// Applies a unit of which nothing is shown but the controls inside it.
+    fn removed(&mut self, token: Token<'_>, end: usize) {
+        if !self.executed.is_empty() && !self.execute(end) {
+            return self.overflow();
+        }
+        match (&mut self.fold, token) {
+            (Some(fold), Token::Csi { parameter, last }) => fold.csi(&mut self.text, parameter, last),
+            (Some(fold), Token::Control(0x08)) => fold.execute(&mut self.text, 0x08, end),
+            _ => {}
+        }
+        self.unit_applied(token, end);
+    }
+
+    /// Executes the controls inside a sequence that ends at `end`, if what they add fits.
+    fn execute(&mut self, end: usize) -> bool {
+        let executed = std::mem::take(&mut self.executed);
+        let missing = self.fold.as_ref().map_or(0, Fold::missing);
+        if self.length() + missing + executed.len() > self.bound() {
+            return false;
+        }
+        if let Some(positions) = &mut self.positions {
             positions.push(self.text.len(), self.state.consumed, Relation::Unit);
         }
         match &mut self.fold {
-            None => self.text.extend(shown.chars().filter(|&ch| ch != '\u{8}')),
-            Some(fold) => {
-                for ch in shown.chars() {
-                    fold.put(&mut self.text, ch, end);
-                }
-                match token {
-                    Token::Csi { parameter, last } => fold.csi(&mut self.text, parameter, last),
-                    Token::Control(0x08) => fold.put(&mut self.text, '\u{8}', end),
-                    _ => {}
-                }
-            }
+            Some(fold) => executed.bytes().for_each(|control| fold.execute(&mut self.text, control, end)),
+            None => self.text.extend(executed.chars().filter(|&control| control != '\u{8}')),
         }
+        true
+    }
+
+    fn unit_applied(&mut self, token: Token<'_>, end: usize) {
         self.state.consumed = end;
         self.state.counts.token(token);
         self.state.normalized = true;
@@ -238,50 +273,77 @@ impl PageBuilder {
         let mut at = 0;
         while at < text.len() && !self.full {
             let rest = &text[at..];
-            let appends = self.fold.as_ref().is_some_and(Fold::appends);
-            let run = rest.find('\r').unwrap_or(rest.len());
-            if appends && run > 0 {
-                let fits = self.append(&rest[..run], start + at);
-                if let Some(newline) = rest[..fits].rfind('\n') {
-                    self.end_line(self.text.len() - (fits - newline - 1), start + at + newline + 1);
+            at += match rest.as_bytes()[0] {
+                b'\r' => self.carriage_return(start + at + 1),
+                _ if self.fold.as_ref().is_some_and(Fold::appends) => {
+                    let run = rest.find('\r').unwrap_or(rest.len());
+                    self.appended(&rest[..run], start + at)
                 }
-                if fits < run {
-                    self.overflow();
+                b'\n' => self.newline(start + at + 1),
+                _ => {
+                    let run = rest.find(['\r', '\n']).unwrap_or(rest.len());
+                    self.painted(&rest[..run], start + at)
                 }
-                at += fits;
-            } else if let Some(ch) = rest.chars().next() {
-                at += ch.len_utf8();
-                self.collapsed_char(ch, start + at);
-            }
+            };
         }
     }
 
-    /// A character that repaints, or ends a line that may have been repainted.
-    fn collapsed_char(&mut self, ch: char, end: usize) {
-        let Some(fold) = &mut self.fold else { return };
-        let before = self.state;
-        if ch != '\r' {
-            let empty = fold.len(&self.text) == 0;
-            if fold.len_with(&mut self.text, ch) > self.limit && !empty {
-                return self.overflow();
+    /// Appends lines that are not repainted and begin at `start`; returns how many bytes were applied.
+    fn appended(&mut self, text: &str, start: usize) -> usize {
+        let fits = self.append(text, start);
+        if let Some(newline) = text[..fits].rfind('\n') {
+            self.end_line(self.text.len() - (fits - newline - 1), start + newline + 1);
+        }
+        if fits < text.len() {
+            self.overflow();
+        }
+        fits
+    }
+
+    /// Prints text into a line that is repainted, likewise.
+    fn painted(&mut self, text: &str, start: usize) -> usize {
+        let mut bound = self.bound();
+        let Some(fold) = &mut self.fold else { return 0 };
+        let mut printed = 0;
+        for ch in text.chars() {
+            if !fold.print(&mut self.text, ch, bound) {
+                break;
             }
+            bound = self.limit;
+            printed += ch.len_utf8();
         }
-        if ch == '\n' {
-            self.write_line();
+        if printed > 0 {
+            self.state.consumed = start + printed;
+            self.before_return = None;
         }
+        if printed < text.len() {
+            self.overflow();
+        }
+        printed
+    }
+
+    fn carriage_return(&mut self, end: usize) -> usize {
+        self.before_return = Some(self.state);
+        self.state.consumed = end;
+        self.state.normalized = true;
         if let Some(fold) = &mut self.fold {
-            fold.put(&mut self.text, ch, end);
+            fold.execute(&mut self.text, b'\r', end);
         }
+        1
+    }
+
+    /// Ends a line that was repainted, or over which the cursor was returned.
+    fn newline(&mut self, end: usize) -> usize {
+        if self.length() >= self.bound() {
+            self.overflow();
+            return 0;
+        }
+        self.write_line();
+        self.text.push('\n');
         self.state.consumed = end;
         self.before_return = None;
-        match ch {
-            '\r' => {
-                self.state.normalized = true;
-                self.before_return = Some(before);
-            }
-            '\n' => self.end_line(self.text.len(), end),
-            _ => {}
-        }
+        self.end_line(self.text.len(), end);
+        1
     }
 
     /// A line ended in the text at `text` and in the input at `input`.

@@ -3,7 +3,7 @@
 //! Lines without repaints go straight into the text; the first character printed over something turns the line
 //! into cells, until its newline. It handles one line: movements between lines are dropped like other sequences.
 
-use crate::line::Line;
+use crate::line::{Line, TAB_STOP};
 
 /// The line that is being built at the end of a text.
 #[derive(Debug, Clone, Default)]
@@ -29,40 +29,58 @@ impl Fold {
         text.len() + self.line.as_ref().map_or(0, Line::bytes)
     }
 
-    /// The length of the text with the line after `ch` is printed.
-    pub(crate) fn len_with(&mut self, text: &mut String, ch: char) -> usize {
-        if ch == '\n' {
-            self.len(text) + 1
-        } else if self.appends() {
-            text.len() + ch.len_utf8()
-        } else {
-            let line = self.repaint(text);
-            let bytes = line.bytes_with(ch);
-            text.len() + bytes
-        }
-    }
-
     /// Where the line begins in the text and in the input, if it is in cells.
     pub(crate) fn repainted(&self) -> Option<(usize, usize)> {
         self.line.as_ref().map(|_| (self.start, self.input))
     }
 
-    /// Prints a character or executes a control that text may hold; `next` is the input behind it.
-    pub(crate) fn put(&mut self, text: &mut String, ch: char, next: usize) {
-        match ch {
-            '\n' => {
+    /// Prints a character unless the text with the line would become longer than `limit`; says whether it did.
+    pub(crate) fn print(&mut self, text: &mut String, ch: char, limit: usize) -> bool {
+        if self.appends() {
+            let fits = text.len() + ch.len_utf8() <= limit;
+            if fits {
+                text.push(ch);
+            }
+            return fits;
+        }
+        let line = self.repaint(text);
+        line.print(ch, limit.saturating_sub(text.len()))
+    }
+
+    /// Prints all of `shown` or nothing, likewise.
+    pub(crate) fn print_whole(&mut self, text: &mut String, shown: &str, limit: usize) -> bool {
+        let mut chars = shown.chars();
+        let Some(first) = chars.next() else { return true };
+        // Only the first may need blanks in front; each of the others adds itself, and what a broken tab adds.
+        let growth = if self.appends() { 1 } else { TAB_STOP };
+        let fits = self.print(text, first, limit.saturating_sub(chars.as_str().len() * growth));
+        if fits {
+            chars.for_each(|ch| {
+                self.print(text, ch, usize::MAX);
+            });
+        }
+        fits
+    }
+
+    /// Blanks that are added in front of what is printed next.
+    pub(crate) fn missing(&self) -> usize {
+        self.line.as_ref().map_or(0, Line::missing)
+    }
+
+    /// Executes a control that moves: newline, carriage return, tab or backspace. `next` is the input behind it.
+    pub(crate) fn execute(&mut self, text: &mut String, control: u8, next: usize) {
+        match control {
+            b'\n' => {
                 self.write(text);
                 text.push('\n');
                 self.begin(text.len(), next);
             }
-            '\r' => self.carriage_return(text),
-            '\u{8}' => {
-                if text.len() > self.start || self.line.is_some() {
-                    self.repaint(text).backspace();
-                }
+            b'\r' => self.carriage_return(text),
+            b'\t' => {
+                self.print(text, '\t', usize::MAX);
             }
-            _ if self.appends() => text.push(ch),
-            _ => self.repaint(text).print(ch),
+            _ if text.len() > self.start || self.line.is_some() => self.repaint(text).backspace(),
+            _ => {}
         }
     }
 
@@ -107,20 +125,23 @@ impl Fold {
         self.settle();
     }
 
+    /// The line in cells.
     fn repaint(&mut self, text: &mut String) -> &mut Line {
-        let line = self.line.take().unwrap_or_else(|| {
-            let mut line = Line::printed(&text[self.start..]);
-            text.truncate(self.start);
-            if std::mem::take(&mut self.returned) {
+        let Self { start, returned, line, .. } = self;
+        line.get_or_insert_with(|| {
+            let mut line = Line::printed(&text[*start..]);
+            text.truncate(*start);
+            if std::mem::take(returned) {
                 line.go_to(0);
             }
             line
-        });
-        self.line.insert(line)
+        })
     }
 
     /// An erased line with the cursor at its beginning is a line like at first.
     fn settle(&mut self) {
-        self.line = self.line.take().filter(|line| !line.is_fresh());
+        if self.line.as_ref().is_some_and(Line::is_fresh) {
+            self.line = None;
+        }
     }
 }

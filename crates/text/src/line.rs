@@ -9,7 +9,7 @@ use crate::width::columns;
 /// printed behind the end: wider than real terminals, and a bound for what a short sequence can cost.
 const MAX_COLUMN: usize = 512;
 
-const TAB_STOP: usize = 8;
+pub(crate) const TAB_STOP: usize = 8;
 
 /// In a column that the glyph before it covers.
 const COVERED: char = '\0';
@@ -59,7 +59,7 @@ impl Line {
         let mut line = Self::default();
         line.cells.reserve(text.len());
         for ch in text.chars() {
-            line.print(ch);
+            line.print(ch, usize::MAX);
         }
         line
     }
@@ -74,6 +74,11 @@ impl Line {
         self.cells.is_empty() && self.column == 0
     }
 
+    /// Blanks that are added in front of what is printed next.
+    pub(crate) fn missing(&self) -> usize {
+        self.column.saturating_sub(self.cells.len()).min(MAX_COLUMN)
+    }
+
     pub(crate) fn write(&self, out: &mut String) {
         for cell in self.cells.iter().filter(|cell| cell.base != COVERED) {
             out.push(cell.base);
@@ -83,35 +88,34 @@ impl Line {
         }
     }
 
-    /// The length that the line will have after printing `ch`.
-    pub(crate) fn bytes_with(&self, ch: char) -> usize {
+    /// Prints a character that is neither a newline nor a carriage return, unless the line would become longer
+    /// than `limit` bytes; says whether it did.
+    pub(crate) fn print(&mut self, ch: char, limit: usize) -> bool {
         if self.joins(ch) {
-            return self.bytes + ch.len_utf8();
-        }
-        let Some(span) = self.span(ch) else { return self.bytes };
-        let removed: usize = self.cells[span.from..span.to].iter().map(Cell::bytes).sum();
-        self.bytes - removed + span.blanks() + ch.len_utf8()
-    }
-
-    /// Prints a character that is neither a newline nor a carriage return.
-    pub(crate) fn print(&mut self, ch: char) {
-        if self.joins(ch) {
-            return self.join(ch);
+            return self.join(ch, limit);
         }
         let Some(span) = self.span(ch) else {
             self.column += tab_columns(self.column);
-            return;
+            return true;
         };
-        self.bytes = self.bytes_with(ch);
-        let needed = self.cells.len().max(span.at + span.columns);
-        self.cells.resize(needed, BLANK);
+        let removed: usize = self.cells[span.from..span.to].iter().map(Cell::bytes).sum();
+        let bytes = self.bytes - removed + span.blanks() + ch.len_utf8();
+        if bytes > limit {
+            return false;
+        }
+        self.bytes = bytes;
+        let end = span.at + span.columns;
+        if end > self.cells.len() {
+            self.cells.resize(end, BLANK);
+        }
         self.cells[span.from..span.to].fill(BLANK);
         self.cells[span.at].base = ch;
-        for cell in &mut self.cells[span.at + 1..span.at + span.columns] {
+        for cell in &mut self.cells[span.at + 1..end] {
             cell.base = COVERED;
         }
         self.blank = self.blank.min(span.from);
-        self.column = span.at + span.columns;
+        self.column = end;
+        true
     }
 
     pub(crate) fn backspace(&mut self) {
@@ -169,11 +173,15 @@ impl Line {
         ch != '\t' && columns(ch) == 0 && (1..=self.cells.len()).contains(&self.column)
     }
 
-    fn join(&mut self, mark: char) {
+    fn join(&mut self, mark: char, limit: usize) -> bool {
+        if self.bytes + mark.len_utf8() > limit {
+            return false;
+        }
         let at = self.glyph_start(self.column - 1);
         self.cells[at].marks.get_or_insert_default().push(mark);
         self.bytes += mark.len_utf8();
         self.blank = self.blank.min(at);
+        true
     }
 
     /// `None`: a tab that only moves the cursor over what is there.

@@ -8,8 +8,8 @@ use crate::positions::Positions;
 /// What a page should be like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageRequest {
-    /// Budget of rendered text, in bytes of UTF-8; 0 counts as 1. It is exceeded only by a page that consists of
-    /// one unit.
+    /// Budget of rendered text, in bytes of UTF-8; 0 counts as 1. It is exceeded only by a page that shows
+    /// one unit (in a collapsed page, with the blanks in front of it).
     pub limit: usize,
     /// Show what repainted lines ended as, and CRLF as LF.
     pub collapse: bool,

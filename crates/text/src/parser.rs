@@ -17,7 +17,9 @@
 //!
 //! It does not decide what is shown, only what is what.
 
-use crate::scan::{Decoded, decode, is_bidi, is_continuation, plain_text, string_content};
+use crate::scan::{
+    Decoded, decode, is_bidi, is_continuation, is_control, plain_text, string_content, whole_csi,
+};
 
 /// Bytes, counted from its introducer, after which an unterminated sequence is given up: 1 MiB.
 ///
@@ -144,27 +146,53 @@ impl Parser {
     }
 
     fn ground<'a>(&mut self, byte: u8, input: &mut &'a [u8]) -> Option<Token<'a>> {
+        if byte == 0x1B {
+            self.window = MIN_WINDOW;
+            return self.escape(input);
+        }
+        if is_control(byte) {
+            self.window = MIN_WINDOW;
+            *input = &input[1..];
+            return Some(Token::Control(byte));
+        }
+        if byte >= 0x80 {
+            let decoded = decode(input);
+            if !matches!(decoded, Decoded::Char(_)) {
+                self.window = MIN_WINDOW;
+                return self.take_decoded(decoded, input);
+            }
+        }
         let window = &input[..input.len().min(self.window)];
         let text = plain_text(window);
+        if text.is_empty() {
+            return self.character(input);
+        }
         // A character that the window cuts is no interruption.
-        let whole = window.len() - text.len() < 4;
-        self.window = if whole { (self.window * 2).min(MAX_WINDOW) } else { MIN_WINDOW };
-        if !text.is_empty() {
-            *input = &input[text.len()..];
-            return Some(Token::Text(text));
+        if window.len() - text.len() < 4 {
+            self.window = (self.window * 2).min(MAX_WINDOW);
         }
-        match byte {
-            0x1B => {
-                self.take(1, input);
-                self.state = State::Escape;
-                None
-            }
-            0x00..=0x7F => {
-                *input = &input[1..];
-                Some(Token::Control(byte))
-            }
-            _ => self.character(input),
+        *input = &input[text.len()..];
+        Some(Token::Text(text))
+    }
+
+    /// A sequence begins. Most are short control sequences and all there, and are taken at once.
+    fn escape<'a>(&mut self, input: &mut &'a [u8]) -> Option<Token<'a>> {
+        self.begin(State::Escape);
+        let Some(length) = whole_csi(input) else {
+            self.take(1, input);
+            return None;
+        };
+        let (sequence, rest) = input.split_at(length);
+        *input = rest;
+        let last = sequence[length - 1];
+        if last == b'm' {
+            // By far the most frequent: colours, whose parameters say nothing about text.
+            return Some(self.end(Token::Sequence));
         }
+        for &byte in &sequence[2..length - 1] {
+            self.csi_byte(byte);
+        }
+        Some(self.csi(last))
     }
 
     /// Completes a character that came in pieces.
@@ -192,7 +220,11 @@ impl Parser {
 
     /// A character beyond ASCII, in any state.
     fn character<'a>(&mut self, input: &mut &'a [u8]) -> Option<Token<'a>> {
-        match decode(input) {
+        self.take_decoded(decode(input), input)
+    }
+
+    fn take_decoded<'a>(&mut self, decoded: Decoded, input: &mut &'a [u8]) -> Option<Token<'a>> {
+        match decoded {
             Decoded::Char(ch) => {
                 self.take(ch.len_utf8(), input);
                 self.decoded(ch)
@@ -275,10 +307,7 @@ impl Parser {
             }
             (b'\t' | b'\n' | b'\r' | 0x08, _) => Some(Token::Executed(byte)),
             (0x00..=0x1F | 0x7F, _) => None,
-            (0x40..=0x7E, State::Csi) => {
-                let (parameter, last) = (self.parameter, byte);
-                Some(self.end(if self.plain { Token::Csi { parameter, last } } else { Token::Sequence }))
-            }
+            (0x40..=0x7E, State::Csi) => Some(self.csi(byte)),
             (_, State::Csi) => {
                 self.csi_byte(byte);
                 None
@@ -296,6 +325,12 @@ impl Parser {
             },
             _ => Some(self.end(Token::Sequence)),
         }
+    }
+
+    /// A control sequence ends with its final byte.
+    fn csi(&mut self, last: u8) -> Token<'static> {
+        let parameter = self.parameter;
+        self.end(if self.plain { Token::Csi { parameter, last } } else { Token::Sequence })
     }
 
     fn csi_byte(&mut self, byte: u8) {

@@ -11,6 +11,9 @@
 /// Bytes looked at together.
 const BLOCK: usize = 32;
 
+/// Longer control sequences are taken byte by byte.
+const MAX_WHOLE_CSI: usize = 64;
+
 /// What stands at the start of some bytes, of which the first is not ASCII.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Decoded {
@@ -24,29 +27,80 @@ pub(crate) enum Decoded {
 }
 
 /// Decodes the character at the start of `bytes`, which are not empty.
+///
+/// Table 3-7 of the Unicode Standard: only the second byte's range depends on the first.
 pub(crate) fn decode(bytes: &[u8]) -> Decoded {
-    let width = match bytes.first() {
-        Some(0x00..=0x7F) => 1,
-        Some(0xC2..=0xDF) => 2,
-        Some(0xE0..=0xEF) => 3,
-        Some(0xF0..=0xF4) => 4,
+    let Some((&lead, rest)) = bytes.split_first() else { return Decoded::Incomplete };
+    let (bits, second, width) = match lead {
+        0x00..=0x7F => return Decoded::Char(char::from(lead)),
+        0xC2..=0xDF => (lead & 0x1F, 0x80..=0xBF, 2),
+        0xE0 => (lead & 0x0F, 0xA0..=0xBF, 3),
+        0xED => (lead & 0x0F, 0x80..=0x9F, 3),
+        0xE1..=0xEF => (lead & 0x0F, 0x80..=0xBF, 3),
+        0xF0 => (lead & 0x07, 0x90..=0xBF, 4),
+        0xF1..=0xF3 => (lead & 0x07, 0x80..=0xBF, 4),
+        0xF4 => (lead & 0x07, 0x80..=0x8F, 4),
         _ => return Decoded::Invalid(1),
     };
-    match std::str::from_utf8(&bytes[..width.min(bytes.len())]) {
-        Ok(text) => text.chars().next().map_or(Decoded::Invalid(1), Decoded::Char),
-        Err(error) => error.error_len().map_or(Decoded::Incomplete, Decoded::Invalid),
+    let mut code = u32::from(bits);
+    for part in 1..width {
+        let Some(&byte) = rest.get(part - 1) else { return Decoded::Incomplete };
+        if !(if part == 1 { second.contains(&byte) } else { is_continuation(byte) }) {
+            return Decoded::Invalid(part);
+        }
+        code = code << 6 | u32::from(byte & 0x3F);
     }
+    char::from_u32(code).map_or(Decoded::Invalid(width), Decoded::Char)
 }
 
 /// The text at the start of `bytes` that is shown as it is: valid UTF-8 without controls other than tab, newline
 /// and carriage return, without C1 code points and without bidirectional controls.
 pub(crate) fn plain_text(bytes: &[u8]) -> &str {
-    let run = &bytes[..first(bytes, is_control)];
+    let ascii = plain_ascii(bytes);
+    if !matches!(bytes.get(ascii), Some(0x80..)) || !matches!(decode(&bytes[ascii..]), Decoded::Char(_)) {
+        return std::str::from_utf8(&bytes[..ascii]).unwrap_or_default();
+    }
+    let run = &bytes[..ascii + first(&bytes[ascii..], is_control)];
     let valid = match std::str::from_utf8(run) {
         Ok(text) => text,
         Err(error) => std::str::from_utf8(&run[..error.valid_up_to()]).unwrap_or_default(),
     };
-    if valid.is_ascii() { valid } else { &valid[..first_special(valid.as_bytes())] }
+    &valid[..ascii + first_special(&valid.as_bytes()[ascii..])]
+}
+
+/// The length of the ASCII text at the start of `bytes`.
+fn plain_ascii(bytes: &[u8]) -> usize {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    let mut at = 0;
+    // Runs between sequences are short: a word at a time finds their end sooner than blocks do.
+    while at < BLOCK
+        && let Some(word) = bytes[at..].first_chunk()
+    {
+        let word = u64::from_le_bytes(*word);
+        let not_del = word ^ (EACH * 0x7F);
+        let low = word.wrapping_sub(EACH * 0x20) & !word;
+        let del = not_del.wrapping_sub(EACH) & !not_del;
+        // The top bit of each byte that stops; a borrow can only mark bytes behind one that does.
+        let stops = (low | del | word) & (EACH * 0x80);
+        if stops == 0 {
+            at += 8;
+            continue;
+        }
+        at += (stops.trailing_zeros() / 8) as usize;
+        if bytes[at] >= 0x80 || is_control(bytes[at]) {
+            return at;
+        }
+        at += 1;
+    }
+    at + first(&bytes[at..], |byte| is_control(byte) | (byte >= 0x80))
+}
+
+/// The length of the control sequence at the start of `bytes`, which begin with `ESC`, if it is all there, short
+/// and has nothing unusual inside.
+pub(crate) fn whole_csi(bytes: &[u8]) -> Option<usize> {
+    let [0x1B, b'[', rest @ ..] = bytes else { return None };
+    let inside = rest.iter().take(MAX_WHOLE_CSI).position(|byte| !(0x20..=0x3F).contains(byte))?;
+    (0x40..=0x7E).contains(&rest[inside]).then_some(inside + 3)
 }
 
 /// Where the content of a control string stops, or the length: at ESC, CAN, SUB, at the lead byte of the C1 code
@@ -62,7 +116,7 @@ pub(crate) fn string_content(bytes: &[u8], bel: bool) -> usize {
 }
 
 /// Whether a byte is a C0 control other than tab, newline and carriage return, or DEL.
-fn is_control(byte: u8) -> bool {
+pub(crate) fn is_control(byte: u8) -> bool {
     ((byte < 0x20) & (byte != b'\t') & (byte != b'\n') & (byte != b'\r')) | (byte == 0x7F)
 }
 
@@ -108,7 +162,7 @@ fn first_special(bytes: &[u8]) -> usize {
 /// start are at hand, [`continuation_len`] is exact.
 ///
 /// ```
-/// assert_eq!(procyard_text::tail_start(&"日本"[1..].as_bytes()[..0]), 0);
+/// assert_eq!(procyard_text::tail_start("日本".as_bytes()), 0);
 /// assert_eq!(procyard_text::tail_start(&"日本".as_bytes()[1..]), 2);
 /// ```
 pub fn tail_start(bytes: &[u8]) -> usize {
