@@ -70,6 +70,7 @@ pub trait Dir: Send + Sync + Debug {
 }
 
 /// An open file, read and written at explicit offsets.
+#[expect(clippy::len_without_is_empty, reason = "the length of a file costs a call and can fail")]
 pub trait File: Send + Sync + Debug {
     /// Reads up to `buf.len()` bytes at `offset`; 0 at or beyond the end. May read short.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
@@ -85,7 +86,6 @@ pub trait File: Send + Sync + Debug {
     fn set_len(&self, len: u64) -> io::Result<()>;
 
     /// The length in bytes.
-    #[expect(clippy::len_without_is_empty, reason = "the length of a file costs a call and can fail")]
     fn len(&self) -> io::Result<u64>;
 
     /// Makes content and length durable (`fdatasync`).

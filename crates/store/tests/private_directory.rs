@@ -1,5 +1,7 @@
 //! What a private directory promises: names stay inside, links are not followed, modes are private.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
 use std::io::{ErrorKind, IoSlice};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
