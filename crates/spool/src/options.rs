@@ -43,8 +43,8 @@ impl SpoolOptions {
         (self.ceiling() / 8).next_multiple_of(crate::format::BLOCK).clamp(SMALLEST_SEGMENT, LARGEST_SEGMENT)
     }
 
-    /// What all files may have together, in bytes of file; kept a page below the promise, which says "below".
+    /// What all files may have together, in bytes of file: one less than the promise, which says "below".
     pub(crate) fn disk(&self) -> u64 {
-        self.ceiling().saturating_add(self.ceiling() / 4).saturating_add(self.segment())
+        self.ceiling().saturating_add(self.ceiling() / 4).saturating_add(self.segment() - 1)
     }
 }

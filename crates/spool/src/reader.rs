@@ -67,7 +67,7 @@ impl SpoolReader {
 
     /// The bytes of all segment files. Touches no disk.
     pub fn disk_bytes(&self) -> u64 {
-        self.shared.lock().disk_bytes()
+        self.shared.lock().disk
     }
 
     /// Closes the files that reads have opened; later reads open them anew.
@@ -185,19 +185,29 @@ impl SpoolReader {
             return Err(Stop::Read(ReadError::NewerVersion { version }));
         }
         let mut state = self.shared.lock();
+        let Some(segment) = state.segments.iter_mut().find(|segment| segment.base == base) else {
+            // Its file may have been written over meanwhile.
+            return Err(Stop::Dropped);
+        };
+        segment.blocks = Some(scan.blocks);
         state.degraded |= scan.damaged || scan.holes || scan.end < end;
-        if let Some(segment) = state.segments.iter_mut().find(|segment| segment.base == base) {
-            segment.blocks = Some(scan.blocks);
-        }
         Ok(())
     }
 
     /// The file of a segment that a look-up named a moment ago.
     fn segment_file(&self, base: u64) -> Result<Arc<dyn procyard_store::File>, Stop> {
         self.shared.file(base).map_err(|error| {
-            let dropped = !self.shared.lock().segments.iter().any(|segment| segment.base == base);
-            if error.kind() == io::ErrorKind::NotFound && dropped { Stop::Dropped } else { error.into() }
+            if error.kind() == io::ErrorKind::NotFound && self.is_dropped(base) {
+                Stop::Dropped
+            } else {
+                error.into()
+            }
         })
+    }
+
+    /// Whether the writer has dropped a segment, whose file may hold other bytes since then.
+    fn is_dropped(&self, base: u64) -> bool {
+        !self.shared.lock().segments.iter().any(|segment| segment.base == base)
     }
 
     /// Reads the blocks of a plan and adds what is in them to the page.
@@ -223,6 +233,9 @@ impl SpoolReader {
             let lost = end.max(page.cursor())..border[1];
             if lost.is_empty() || page.is_done() {
                 continue;
+            }
+            if self.is_dropped(plan.base) {
+                return Err(Stop::Dropped);
             }
             match damage {
                 Damage::IsGap => page.gap(lost.end),

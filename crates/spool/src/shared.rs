@@ -40,6 +40,8 @@ pub(crate) struct State {
     pub(crate) segments: VecDeque<Segment>,
     pub(crate) window: Window,
     pub(crate) head: Head,
+    /// The bytes of all files.
+    pub(crate) disk: u64,
     /// Whether bytes are known to be missing that were within the ceiling.
     pub(crate) degraded: bool,
     dir: Option<Arc<dyn Dir>>,
@@ -56,6 +58,8 @@ pub(crate) struct Segment {
     pub(crate) end: u64,
     /// The bytes of file that are published.
     pub(crate) len: u64,
+    /// The length of the file, which can have old bytes behind the published ones.
+    pub(crate) size: u64,
     /// The cursor at which each block begins; `None` until somebody reads in a segment that was found on disk.
     pub(crate) blocks: Option<Vec<u64>>,
     /// Whether it has bytes that may not be durable.
@@ -94,6 +98,7 @@ impl Shared {
             segments: VecDeque::new(),
             window: Window::new(options.window, 0),
             head: Head::new(options.head),
+            disk: 0,
             degraded: false,
             dir: None,
             files: VecDeque::new(),
@@ -151,11 +156,6 @@ impl State {
         self.retained_from = self.retained_from.max(oldest).max(self.total.saturating_sub(ceiling));
     }
 
-    /// The bytes of all segment files.
-    pub(crate) fn disk_bytes(&self) -> u64 {
-        self.segments.iter().map(|segment| segment.len).sum()
-    }
-
     /// Where the bytes at `cursor`, `want` of them, are. The cursor must lie before the end of the stream.
     pub(crate) fn lookup(&self, cursor: u64, want: u64) -> Lookup {
         if cursor >= self.window.start() {
@@ -188,6 +188,14 @@ impl State {
             self.files.pop_front();
         }
         self.files.push_back((base, file));
+    }
+
+    /// Takes note that the file of a segment was cut to `size`.
+    pub(crate) fn was_cut(&mut self, base: u64, size: u64) {
+        if let Some(segment) = self.segments.iter_mut().find(|segment| segment.base == base) {
+            self.disk -= segment.size - size;
+            segment.size = size;
+        }
     }
 
     /// Takes the oldest segment out, so that no look-up finds it any more.

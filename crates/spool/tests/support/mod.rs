@@ -50,7 +50,7 @@ pub fn disk_bound(ceiling: u64) -> u64 {
 /// A byte that depends on where it is; newlines are frequent.
 pub fn pattern(index: u64) -> u8 {
     let mixed = index.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
-    if mixed % 23 == 0 { b'\n' } else { (mixed & 0xFF) as u8 }
+    if mixed.is_multiple_of(23) { b'\n' } else { (mixed & 0xFF) as u8 }
 }
 
 pub fn bytes_of(model: &[(u8, Stream)], filter: StreamFilter) -> Vec<u8> {
