@@ -1,77 +1,83 @@
 //! What reading 32 KiB at a random cursor costs beside a bare `pread`, for spools of 1 MiB, 64 MiB and 1 GiB.
 //!
-//! Run it with `--release`. The directory is made below `TMPDIR`; put that on the disk that is to be measured.
+//! Both are measured in turns, and the best turn of each counts, so that other load on the machine does not. Run it
+//! with `--release`. The directory is made below `TMPDIR`; put that on the disk that is to be measured.
 
 use std::error::Error;
 use std::hint::black_box;
 use std::time::Instant;
 
 use procyard_core::{Stream, Timestamp};
-use procyard_spool::{Read, Spool, SpoolOptions, StreamFilter};
-use procyard_store::{Dir, FsDir};
+use procyard_spool::{Read, Spool, SpoolOptions, SpoolReader, StreamFilter, remove};
+use procyard_store::{Dir, File, FsDir};
 
 const PAGE: usize = 32 << 10;
-const READS: u64 = 20_000;
+const TURNS: usize = 20;
+const READS: u32 = 1000;
 
 fn main() -> Result<(), Box<dyn Error>> {
     for mib in [1_u64, 64, 1024] {
         let size = mib << 20;
         let place = tempfile::tempdir()?;
         let dir = FsDir::open(place.path())?;
-        let bare = bare(&*dir, size)?;
+        let file = dir.create_file("bare")?;
+        let block = vec![b'x'; 1 << 20];
+        for index in 0..mib {
+            file.write_all_at(&block, index << 20)?;
+        }
         for chunk in [256 << 10, 4 << 10, 80] {
-            let options = SpoolOptions { ceiling: size, ..SpoolOptions::default() };
-            let mut spool = Spool::create(dir.clone(), &format!("{chunk}.spool"), options);
-            let bytes = vec![b'x'; chunk];
-            let mut time = 0;
-            while spool.total_bytes() < size {
-                time += 1;
-                spool.append(Stream::Stdout, Timestamp::from_unix_micros(time), &bytes);
-            }
-            // A finished spool has no window: every read goes to the files.
-            let reader = spool.finish();
-            let bounds = reader.bounds();
+            let reader = filled(&dir, size, chunk);
             let mut random = Random(7);
-            let mut read_bytes = 0;
-            let began = Instant::now();
-            for _ in 0..READS {
-                let range = bounds.total_bytes - bounds.retained_from - PAGE as u64;
-                let cursor = bounds.retained_from + random.next() % range;
-                let page = reader.read(&Read { cursor, max_bytes: PAGE, streams: StreamFilter::Both })?;
-                read_bytes += black_box(page).bytes.len();
+            let (mut bare, mut spool) = (f64::INFINITY, f64::INFINITY);
+            for _ in 0..TURNS {
+                bare = bare.min(preads(&*file, &mut random)?);
+                spool = spool.min(reads(&reader, &mut random)?);
             }
-            let each = began.elapsed().as_secs_f64() * 1e6 / READS as f64;
-            assert_eq!(read_bytes as u64, READS * PAGE as u64);
-            println!(
-                "{mib:5} MiB, chunks of {chunk:6}: {each:6.2} µs a read, {bare:5.2} µs a pread: {:.2} ×",
-                each / bare
-            );
-            procyard_spool::remove(&*dir, &format!("{chunk}.spool"))?;
+            let ratio = spool / bare;
+            println!("{mib:5} MiB, chunks of {chunk:6}: {spool:6.2} µs a read, {bare:5.2} µs a pread: {ratio:.2} ×");
+            drop(reader);
+            remove(&*dir, "spool")?;
         }
     }
     Ok(())
 }
 
-/// Microseconds of a `pread` of the same size at a random offset of one file of the same size.
-fn bare(dir: &dyn Dir, size: u64) -> Result<f64, Box<dyn Error>> {
-    let file = dir.create_file("bare")?;
-    let block = vec![b'x'; 1 << 20];
-    for index in 0..size >> 20 {
-        file.write_all_at(&block, index << 20)?;
+/// A spool of `size` bytes of a finished process: it has no window, so every read goes to the files.
+fn filled(dir: &std::sync::Arc<dyn Dir>, size: u64, chunk: usize) -> SpoolReader {
+    let options = SpoolOptions { ceiling: size, ..SpoolOptions::default() };
+    let mut spool = Spool::create(dir.clone(), "spool", options);
+    let bytes = vec![b'x'; chunk];
+    let mut time = 0;
+    while spool.total_bytes() < size {
+        time += 1;
+        spool.append(Stream::Stdout, Timestamp::from_unix_micros(time), &bytes);
     }
-    let mut random = Random(7);
+    spool.finish()
+}
+
+/// Microseconds of one read.
+fn reads(reader: &SpoolReader, random: &mut Random) -> Result<f64, Box<dyn Error>> {
+    let bounds = reader.bounds();
+    let range = bounds.total_bytes - bounds.retained_from - PAGE as u64;
     let began = Instant::now();
     for _ in 0..READS {
-        // A new buffer each time, as whoever returns the bytes needs one.
-        let mut buf = Vec::with_capacity(PAGE);
-        buf.resize(PAGE, 0);
-        let offset = if size > PAGE as u64 { random.next() % (size - PAGE as u64) } else { 0 };
-        file.read_at(&mut buf, offset)?;
+        let cursor = bounds.retained_from + random.next() % range;
+        let page = reader.read(&Read { cursor, max_bytes: PAGE, streams: StreamFilter::Both })?;
+        assert_eq!(black_box(page).bytes.len(), PAGE);
+    }
+    Ok(began.elapsed().as_secs_f64() * 1e6 / f64::from(READS))
+}
+
+/// Microseconds of one `pread` of the same size, into a new buffer, as whoever returns the bytes needs one.
+fn preads(file: &dyn File, random: &mut Random) -> Result<f64, Box<dyn Error>> {
+    let range = file.len()? - PAGE as u64;
+    let began = Instant::now();
+    for _ in 0..READS {
+        let mut buf = vec![0; PAGE];
+        file.read_at(&mut buf, random.next() % range)?;
         black_box(buf);
     }
-    let each = began.elapsed().as_secs_f64() * 1e6 / READS as f64;
-    dir.remove_file("bare")?;
-    Ok(each)
+    Ok(began.elapsed().as_secs_f64() * 1e6 / f64::from(READS))
 }
 
 /// xorshift64 (Marsaglia, 2003).

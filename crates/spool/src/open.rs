@@ -53,7 +53,7 @@ impl Spool {
     /// Opens a spool after the death of the process that wrote it, cuts a torn tail, and goes on behind the last whole
     /// frame. A spool that is not there is a new one.
     ///
-    /// Checks the newest segment whole, at most 16 MiB, and no other. Blocks on the file system. Nothing else may be
+    /// Checks the newest segment whole (an eighth of the ceiling at most) and no other. Blocks on the file system. Nothing else may be
     /// writing the spool.
     pub fn recover(
         parent: Arc<dyn Dir>,
@@ -90,7 +90,7 @@ impl SpoolReader {
     /// Opens the spool of a finished process for reading. A directory that is not there is an empty spool: the process
     /// printed nothing.
     ///
-    /// Changes nothing on disk: a torn tail is ignored. Checks the newest segment whole, at most 16 MiB, and no other.
+    /// Changes nothing on disk: a torn tail is ignored. Checks the newest segment whole (an eighth of the ceiling at most) and no other.
     /// Blocks on the file system.
     pub fn open(parent: Arc<dyn Dir>, name: &str, options: SpoolOptions) -> Result<Self, SpoolError> {
         let shared = Shared::new(parent, name, SpoolOptions { window: 0, ..options });

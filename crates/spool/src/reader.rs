@@ -2,6 +2,7 @@
 //!
 //! Not here: tails (`tail`), and which bytes are where (`shared`).
 
+use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 
@@ -17,6 +18,12 @@ const SCANNED_AT_MOST: u64 = 1 << 20;
 
 /// How often a read begins anew because the writer dropped the segment it was about to open. Once is rare.
 const RESTARTS: usize = 64;
+
+thread_local! {
+    /// The blocks of one look-up, 64 KiB at most. A new buffer for each read would cost as much as the read: the
+    /// allocator gives memory of this size back to the kernel, which then clears it anew.
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 /// A view of a spool for reading.
 ///
@@ -155,7 +162,6 @@ impl SpoolReader {
     }
 
     fn compose(&self, page: &mut PageBuilder, mut scan: u64, damage: Damage) -> Result<(), Stop> {
-        let mut scratch = Vec::new();
         while !page.is_done() && scan > 0 {
             let state = self.shared.lock();
             let lookup = state.lookup(page.cursor(), page.room() as u64);
@@ -170,7 +176,10 @@ impl SpoolReader {
                 Lookup::Unchecked { base, end, len } => self.check(base, end, len)?,
                 Lookup::Blocks(plan) => {
                     scan = scan.saturating_sub(plan.len.max(1) as u64);
-                    self.read_blocks(&plan, page, &mut scratch, damage)?;
+                    let mut scratch = SCRATCH.take();
+                    let read = self.read_blocks(&plan, page, &mut scratch, damage);
+                    SCRATCH.set(scratch);
+                    read?;
                 }
             }
         }

@@ -17,11 +17,12 @@ use crate::options::SpoolOptions;
 use crate::page::Bounds;
 use crate::window::Window;
 
-/// Segment files that one spool keeps open for readers; the one that is written comes on top.
-const OPEN_FILES: usize = 4;
+/// Segment files that one spool keeps open for readers: as many as a full ceiling has, so that random reads in it open
+/// none. The one that is written comes on top.
+const OPEN_FILES: usize = 10;
 
-/// The most blocks that one look-up covers, 256 KiB: a page that needs more looks up again.
-const PLAN_BLOCKS: usize = 16;
+/// The most blocks that one look-up covers, 64 KiB: a page that needs more looks up again.
+const PLAN_BLOCKS: usize = 4;
 
 #[derive(Debug)]
 pub(crate) struct Shared {

@@ -43,7 +43,7 @@ pub fn disk_use(place: &Path) -> u64 {
 
 /// What disk use must stay below.
 pub fn disk_bound(ceiling: u64) -> u64 {
-    let segment = (ceiling / 8).next_multiple_of(16 << 10).clamp(16 << 10, 16 << 20);
+    let segment = (ceiling / 8).next_multiple_of(16 << 10).clamp(16 << 10, 128 << 20);
     ceiling + ceiling / 4 + segment
 }
 
