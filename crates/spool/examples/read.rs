@@ -34,7 +34,9 @@ fn main() -> Result<(), Box<dyn Error>> {
                 spool = spool.min(reads(&reader, &mut random)?);
             }
             let ratio = spool / bare;
-            println!("{mib:5} MiB, chunks of {chunk:6}: {spool:6.2} µs a read, {bare:5.2} µs a pread: {ratio:.2} ×");
+            println!(
+                "{mib:5} MiB, chunks of {chunk:6}: {spool:6.2} µs a read, {bare:5.2} µs a pread: {ratio:.2} ×"
+            );
             drop(reader);
             remove(&*dir, "spool")?;
         }
