@@ -54,7 +54,7 @@ pub(crate) fn segment_header(base: u64) -> [u8; SEGMENT_HEADER] {
     header[..8].copy_from_slice(&MAGIC);
     header[8..10].copy_from_slice(&VERSION.to_le_bytes());
     header[16..24].copy_from_slice(&base.to_le_bytes());
-    let crc = checksum(&header[..28], &[]);
+    let crc = checksum(&header[..28]);
     header[28..].copy_from_slice(&crc.to_le_bytes());
     header
 }
@@ -72,7 +72,7 @@ pub(crate) enum HeaderCheck {
 
 pub(crate) fn check_segment_header(bytes: &[u8], base: u64) -> HeaderCheck {
     let Some(header) = bytes.first_chunk::<SEGMENT_HEADER>() else { return HeaderCheck::Damaged };
-    if header[..8] != MAGIC || checksum(&header[..28], &[]).to_le_bytes() != header[28..] {
+    if header[..8] != MAGIC || checksum(&header[..28]).to_le_bytes() != header[28..] {
         return HeaderCheck::Damaged;
     }
     let version = u16::from_le_bytes([header[8], header[9]]);
@@ -126,13 +126,13 @@ fn frame_header(kind: u8, stream: u8, at: Timestamp, cursor: u64, payload: &[u8]
     #[expect(clippy::cast_possible_truncation, reason = "a payload is shorter than a block")]
     let len = payload.len() as u16;
     let mut header = [0; FRAME_HEADER];
-    header[0] = kind;
-    header[1] = stream;
-    header[2..4].copy_from_slice(&len.to_le_bytes());
-    header[4..12].copy_from_slice(&cursor.to_le_bytes());
-    header[12..20].copy_from_slice(&at.as_unix_micros().to_le_bytes());
-    let crc = checksum(&header[..20], payload);
-    header[20..].copy_from_slice(&crc.to_le_bytes());
+    header[4] = kind;
+    header[5] = stream;
+    header[6..8].copy_from_slice(&len.to_le_bytes());
+    header[8..16].copy_from_slice(&cursor.to_le_bytes());
+    header[16..].copy_from_slice(&at.as_unix_micros().to_le_bytes());
+    let crc = checksum_of_parts(&header[4..], payload);
+    header[..4].copy_from_slice(&crc.to_le_bytes());
     header
 }
 
@@ -155,23 +155,23 @@ pub(crate) fn step(block: &[u8], place: usize, cursor: u64) -> Step<'_> {
     if rest.is_empty() {
         return Step::End;
     }
-    if rest[0] == 0 {
-        let padding = room <= LONGEST_PADDING && rest.iter().all(|&byte| byte == 0);
-        return if padding { Step::End } else { Step::Bad };
+    if room <= LONGEST_PADDING && rest.iter().all(|&byte| byte == 0) {
+        return Step::End;
     }
     let Some(header) = rest.first_chunk::<FRAME_HEADER>() else { return Step::Bad };
-    let len = usize::from(u16::from_le_bytes([header[2], header[3]]));
-    let Some(payload) = rest.get(FRAME_HEADER..FRAME_HEADER + len) else { return Step::Bad };
-    if checksum(&header[..20], payload).to_le_bytes() != header[20..]
-        || u64_at(header, 4) != cursor
+    let len = usize::from(u16::from_le_bytes([header[6], header[7]]));
+    let Some(frame) = rest.get(..FRAME_HEADER + len) else { return Step::Bad };
+    if checksum(&frame[4..]).to_le_bytes() != frame[..4]
+        || u64_at(header, 8) != cursor
         || cursor.checked_add(len as u64).is_none()
     {
         return Step::Bad;
     }
-    let at = Timestamp::from_unix_micros(u64_at(header, 12).cast_signed());
-    let frame = match (header[0], payload) {
+    let at = Timestamp::from_unix_micros(u64_at(header, 16).cast_signed());
+    let payload = &frame[FRAME_HEADER..];
+    let frame = match (header[4], payload) {
         (KIND_OUTPUT, [_, ..]) => {
-            let Some(stream) = stream_of(header[1]) else { return Step::Bad };
+            let Some(stream) = stream_of(header[5]) else { return Step::Bad };
             Frame::Output { stream, at, bytes: payload }
         }
         (KIND_HOLE, payload) => match payload.try_into().map(u64::from_le_bytes) {
@@ -220,14 +220,19 @@ fn stream_of(code: u8) -> Option<Stream> {
     }
 }
 
-/// CRC32C (RFC 3720, appendix B.4) over the two parts in order.
-fn checksum(head: &[u8], payload: &[u8]) -> u32 {
+/// CRC32C (RFC 3720, appendix B.4).
+#[expect(clippy::cast_possible_truncation, reason = "the algorithm has 32 bits")]
+fn checksum(bytes: &[u8]) -> u32 {
+    crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
+}
+
+/// The checksum of two parts, one after the other.
+#[expect(clippy::cast_possible_truncation, reason = "the algorithm has 32 bits")]
+fn checksum_of_parts(first: &[u8], second: &[u8]) -> u32 {
     let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
-    digest.update(head);
-    digest.update(payload);
-    #[expect(clippy::cast_possible_truncation, reason = "the algorithm has 32 bits")]
-    let crc = digest.finalize() as u32;
-    crc
+    digest.update(first);
+    digest.update(second);
+    digest.finalize() as u32
 }
 
 #[cfg(test)]
@@ -240,8 +245,9 @@ mod tests {
 
     #[test]
     fn the_checksum_is_the_published_crc32c() {
-        assert_eq!(checksum(b"1234", b"56789"), 0xE306_9283);
-        assert_eq!(checksum(&[0; 32], &[]), 0x8A91_36AA);
+        assert_eq!(checksum(b"123456789"), 0xE306_9283);
+        assert_eq!(checksum_of_parts(b"1234", b"56789"), 0xE306_9283);
+        assert_eq!(checksum(&[0; 32]), 0x8A91_36AA);
     }
 
     #[test]
@@ -309,7 +315,7 @@ mod tests {
         assert_eq!(check_segment_header(&header[..31], 5), HeaderCheck::Damaged);
         header[8] = 2;
         assert_eq!(check_segment_header(&header, 5), HeaderCheck::Damaged);
-        let crc = checksum(&header[..28], &[]).to_le_bytes();
+        let crc = checksum(&header[..28]).to_le_bytes();
         header[28..].copy_from_slice(&crc);
         assert_eq!(check_segment_header(&header, 5), HeaderCheck::Newer(2));
     }

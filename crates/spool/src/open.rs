@@ -31,7 +31,8 @@ pub struct Recovery {
     pub total_bytes: u64,
     /// The oldest cursor that can be read.
     pub retained_from: u64,
-    /// Bytes of file that were cut off behind the last whole frame: what a write had not finished.
+    /// Bytes of file that were cut off behind the last whole frame: what a write had not finished, and older output
+    /// that was being written over.
     pub cut_bytes: u64,
     /// Whether the newest segment has damaged frames before intact ones; reads there say which bytes are lost.
     pub damaged: bool,
@@ -52,7 +53,7 @@ impl Spool {
     /// Opens a spool after the death of the process that wrote it, cuts a torn tail, and goes on behind the last whole
     /// frame. A spool that is not there is a new one.
     ///
-    /// Checks the newest segment whole, at most 16 MiB, and no other. Blocks on the file system. Nothing else may be
+    /// Checks the newest segment whole (an eighth of the ceiling at most) and no other. Blocks on the file system. Nothing else may be
     /// writing the spool.
     pub fn recover(
         parent: Arc<dyn Dir>,
@@ -72,6 +73,7 @@ impl Spool {
             recovery.holes = newest.holes;
             if recovery.cut_bytes > 0 {
                 file.set_len(newest.len)?;
+                shared.lock().was_cut(newest.base, newest.len);
             }
             last = Some((newest.base, file, newest.len));
         }
@@ -88,7 +90,7 @@ impl SpoolReader {
     /// Opens the spool of a finished process for reading. A directory that is not there is an empty spool: the process
     /// printed nothing.
     ///
-    /// Changes nothing on disk: a torn tail is ignored. Checks the newest segment whole, at most 16 MiB, and no other.
+    /// Changes nothing on disk: a torn tail is ignored. Checks the newest segment whole (an eighth of the ceiling at most) and no other.
     /// Blocks on the file system.
     pub fn open(parent: Arc<dyn Dir>, name: &str, options: SpoolOptions) -> Result<Self, SpoolError> {
         let shared = Shared::new(parent, name, SpoolOptions { window: 0, ..options });
@@ -136,13 +138,22 @@ fn load(shared: &Shared, access: Access) -> Result<Loaded, SpoolError> {
         if segments.is_empty() && len == 0 {
             continue; // it never had a frame, so the stream did not begin there
         }
-        segments.push(Segment { base: older_base, end: bases[index + 1], len, blocks: None, unsynced: true });
+        segments.push(Segment {
+            base: older_base,
+            end: bases[index + 1],
+            len,
+            size: len,
+            blocks: None,
+            unsynced: true,
+        });
     }
     if scan.len > 0 {
         let blocks = Some(scan.blocks);
-        segments.push(Segment { base, end: scan.end, len: scan.len, blocks, unsynced: true });
+        let (end, len) = (scan.end, scan.len);
+        segments.push(Segment { base, end, len, size: file_len, blocks, unsynced: true });
     }
     let mut state = shared.lock();
+    state.disk = segments.iter().map(|segment| segment.size).sum();
     state.segments = segments.into();
     state.settle_bounds(shared.options.ceiling());
     drop(state);

@@ -6,7 +6,7 @@
 const SMALLEST_SEGMENT: u64 = crate::format::BLOCK;
 
 /// The largest segment: opening a spool anew checks its newest segment whole, and this bounds what that takes.
-const LARGEST_SEGMENT: u64 = 16 << 20;
+const LARGEST_SEGMENT: u64 = 128 << 20;
 
 /// The default of [`SpoolOptions::head`].
 const HEAD: usize = 16 << 10;
@@ -17,7 +17,7 @@ pub struct SpoolOptions {
     /// Bytes of output that stay readable: the newest so many, exactly. At least 1; a 0 counts as 1.
     ///
     /// Disk use stays below 1.25 × the ceiling plus one segment (an eighth of the ceiling, at least 16 KiB and at
-    /// most 16 MiB). Where many tiny chunks would exceed it, the oldest bytes go earlier and `retained_from` says so.
+    /// most 128 MiB). Where many tiny chunks would exceed it, the oldest bytes go earlier and `retained_from` says so.
     pub ceiling: u64,
     /// Bytes of memory for the newest output, which are then read without touching the disk. It is allocated as it
     /// fills. The records of the chunks in it count, 32 bytes each. 0 keeps nothing in memory.
@@ -43,8 +43,8 @@ impl SpoolOptions {
         (self.ceiling() / 8).next_multiple_of(crate::format::BLOCK).clamp(SMALLEST_SEGMENT, LARGEST_SEGMENT)
     }
 
-    /// What all files may have together, in bytes of file; kept a page below the promise, which says "below".
+    /// What all files may have together, in bytes of file: one less than the promise, which says "below".
     pub(crate) fn disk(&self) -> u64 {
-        self.ceiling().saturating_add(self.ceiling() / 4).saturating_add(self.segment())
+        self.ceiling().saturating_add(self.ceiling() / 4).saturating_add(self.segment() - 1)
     }
 }

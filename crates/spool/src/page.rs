@@ -54,8 +54,8 @@ pub struct Page {
     pub gap: bool,
     /// Which bytes are missing.
     pub gaps: Vec<Gap>,
-    /// The changes of the terminal's size in this page. One at the very end of the stream comes with each page that
-    /// reaches the end.
+    /// The changes of the terminal's size in this page: each comes with the page that has the byte after it, so one at
+    /// the very end of the stream comes when there is more.
     pub resizes: Vec<Resize>,
     /// Bytes printed so far, retained or not.
     pub total_bytes: u64,
@@ -76,6 +76,13 @@ pub struct Span {
     pub stream: Stream,
     /// When it was read from the process.
     pub at: Timestamp,
+}
+
+impl Span {
+    /// Whether `next` is the rest of the same chunk, or of one that cannot be told from it.
+    pub(crate) fn goes_on_with(&self, next: &Self) -> bool {
+        self.stream == next.stream && self.at == next.at && self.cursor + self.len as u64 == next.cursor
+    }
 }
 
 /// Bytes that were printed and cannot be read any more.
@@ -201,16 +208,11 @@ impl PageBuilder {
     }
 
     fn span(&mut self, stream: Stream, at: Timestamp, len: usize) {
-        let cursor = self.page.next_cursor;
-        if let Some(last) = self.page.spans.last_mut()
-            && last.stream == stream
-            && last.at == at
-            && last.cursor + last.len as u64 == cursor
-        {
-            last.len += len;
-            return;
+        let span = Span { offset: self.page.bytes.len(), cursor: self.page.next_cursor, len, stream, at };
+        match self.page.spans.last_mut() {
+            Some(last) if last.goes_on_with(&span) => last.len += len,
+            _ => self.page.spans.push(span),
         }
-        self.page.spans.push(Span { offset: self.page.bytes.len(), cursor, len, stream, at });
     }
 
     /// Passes over missing bytes up to `until`. A page that is full does not.
@@ -233,13 +235,15 @@ impl PageBuilder {
 
     /// Notes a change of the terminal's size at `cursor`.
     pub(crate) fn resize(&mut self, at: Timestamp, cursor: u64, rows: u16, cols: u16) {
-        let inside = cursor == self.page.next_cursor && cursor >= self.page.start_cursor && self.room() > 0;
-        if inside && (cursor < self.until || cursor == self.page.total_bytes) {
+        if cursor == self.page.next_cursor {
             self.page.resizes.push(Resize { offset: self.page.bytes.len(), cursor, at, rows, cols });
         }
     }
 
     pub(crate) fn finish(mut self) -> Page {
+        // A change before a byte that is not on this page belongs to the page that has it.
+        let next_cursor = self.page.next_cursor;
+        self.page.resizes.retain(|resize| resize.cursor < next_cursor);
         self.page.gap = !self.page.gaps.is_empty();
         self.page
     }

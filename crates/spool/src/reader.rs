@@ -2,6 +2,7 @@
 //!
 //! Not here: tails (`tail`), and which bytes are where (`shared`).
 
+use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 
@@ -17,6 +18,12 @@ const SCANNED_AT_MOST: u64 = 1 << 20;
 
 /// How often a read begins anew because the writer dropped the segment it was about to open. Once is rare.
 const RESTARTS: usize = 64;
+
+thread_local! {
+    /// The blocks of one look-up, 64 KiB at most. A new buffer for each read would cost as much as the read: the
+    /// allocator gives memory of this size back to the kernel, which then clears it anew.
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 /// A view of a spool for reading.
 ///
@@ -67,7 +74,7 @@ impl SpoolReader {
 
     /// The bytes of all segment files. Touches no disk.
     pub fn disk_bytes(&self) -> u64 {
-        self.shared.lock().disk_bytes()
+        self.shared.lock().disk
     }
 
     /// Closes the files that reads have opened; later reads open them anew.
@@ -155,7 +162,6 @@ impl SpoolReader {
     }
 
     fn compose(&self, page: &mut PageBuilder, mut scan: u64, damage: Damage) -> Result<(), Stop> {
-        let mut scratch = Vec::new();
         while !page.is_done() && scan > 0 {
             let state = self.shared.lock();
             let lookup = state.lookup(page.cursor(), page.room() as u64);
@@ -170,7 +176,10 @@ impl SpoolReader {
                 Lookup::Unchecked { base, end, len } => self.check(base, end, len)?,
                 Lookup::Blocks(plan) => {
                     scan = scan.saturating_sub(plan.len.max(1) as u64);
-                    self.read_blocks(&plan, page, &mut scratch, damage)?;
+                    let mut scratch = SCRATCH.take();
+                    let read = self.read_blocks(&plan, page, &mut scratch, damage);
+                    SCRATCH.set(scratch);
+                    read?;
                 }
             }
         }
@@ -185,19 +194,29 @@ impl SpoolReader {
             return Err(Stop::Read(ReadError::NewerVersion { version }));
         }
         let mut state = self.shared.lock();
+        let Some(segment) = state.segments.iter_mut().find(|segment| segment.base == base) else {
+            // Its file may have been written over meanwhile.
+            return Err(Stop::Dropped);
+        };
+        segment.blocks = Some(scan.blocks);
         state.degraded |= scan.damaged || scan.holes || scan.end < end;
-        if let Some(segment) = state.segments.iter_mut().find(|segment| segment.base == base) {
-            segment.blocks = Some(scan.blocks);
-        }
         Ok(())
     }
 
     /// The file of a segment that a look-up named a moment ago.
     fn segment_file(&self, base: u64) -> Result<Arc<dyn procyard_store::File>, Stop> {
         self.shared.file(base).map_err(|error| {
-            let dropped = !self.shared.lock().segments.iter().any(|segment| segment.base == base);
-            if error.kind() == io::ErrorKind::NotFound && dropped { Stop::Dropped } else { error.into() }
+            if error.kind() == io::ErrorKind::NotFound && self.is_dropped(base) {
+                Stop::Dropped
+            } else {
+                error.into()
+            }
         })
+    }
+
+    /// Whether the writer has dropped a segment, whose file may hold other bytes since then.
+    fn is_dropped(&self, base: u64) -> bool {
+        !self.shared.lock().segments.iter().any(|segment| segment.base == base)
     }
 
     /// Reads the blocks of a plan and adds what is in them to the page.
@@ -223,6 +242,9 @@ impl SpoolReader {
             let lost = end.max(page.cursor())..border[1];
             if lost.is_empty() || page.is_done() {
                 continue;
+            }
+            if self.is_dropped(plan.base) {
+                return Err(Stop::Dropped);
             }
             match damage {
                 Damage::IsGap => page.gap(lost.end),

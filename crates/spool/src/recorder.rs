@@ -1,12 +1,16 @@
 //! Segment files: which one is written, when the next one begins, when the oldest goes.
 //!
+//! In a flood the oldest file becomes the newest: renamed and written over, its pages are in memory already, which
+//! makes appending more than twice as fast as with new files. The old frames in it carry cursors of their own, so
+//! nobody takes them for new ones.
+//!
 //! Not here: the window, and how frames are laid out (`layout`).
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 
 use procyard_core::Timestamp;
-use procyard_store::{Dir, File};
+use procyard_store::{Access, Dir, File};
 
 use crate::format;
 use crate::layout::{Batch, FrameEnd, Full, Item};
@@ -20,7 +24,9 @@ pub(crate) struct Recorder {
     /// The cursor up to which the segments record the stream. What lies between it and the end of the stream is a
     /// hole that is not recorded yet.
     recorded: u64,
-    /// The bytes of all segment files that hold frames.
+    /// A file whose bytes are all dropped, kept to become the next segment: the base in its name, and its size.
+    spare: Option<(u64, u64)>,
+    /// The bytes of all files.
     disk: u64,
     /// Whether names in the spool's directory may not be durable, and whether its own name may not.
     names_unsynced: bool,
@@ -34,6 +40,8 @@ struct Current {
     file: Arc<dyn File>,
     /// The end of its last whole frame; 0 when there is none, not even a header.
     len: u64,
+    /// The length of the file: more than `len` while there are old bytes to write over.
+    size: u64,
 }
 
 impl Recorder {
@@ -43,6 +51,7 @@ impl Recorder {
             dir: None,
             current: None,
             recorded: 0,
+            spare: None,
             disk: 0,
             names_unsynced: false,
             directory_unsynced: false,
@@ -57,11 +66,11 @@ impl Recorder {
         last: Option<(u64, Arc<dyn File>, u64)>,
     ) -> Self {
         let state = shared.lock();
-        let (recorded, disk) = (state.total, state.disk_bytes());
+        let (recorded, disk) = (state.total, state.disk);
         drop(state);
         Self {
             dir: Some(dir),
-            current: last.map(|(base, file, len)| Current { base, file, len }),
+            current: last.map(|(base, file, len)| Current { base, file, len, size: len }),
             recorded,
             disk,
             names_unsynced: true,
@@ -92,9 +101,12 @@ impl Recorder {
             self.recorded = cutoff;
             return self.write(skip(items, cutoff - before));
         }
-        if self.recorded < before && self.disk == 0 {
-            // Nothing is on disk for the hole to follow on: it begins where reading does.
-            self.recorded = self.shared.lock().retained_from.clamp(self.recorded, before);
+        if self.recorded < before {
+            let state = self.shared.lock();
+            if state.segments.is_empty() {
+                // Nothing is on disk for the hole to follow on: it begins where reading does.
+                self.recorded = state.retained_from.clamp(self.recorded, before);
+            }
         }
         let hole = (self.recorded < before).then_some(Item::Hole { at: hole_at, until: before });
         self.write(hole.into_iter().chain(items))
@@ -118,7 +130,8 @@ impl Recorder {
                 };
             }
             if !batch.is_empty() {
-                self.retire(0, batch.len());
+                let size = self.current.as_ref().map_or(0, |current| current.size);
+                self.retire(0, (batch.start() + batch.len()).saturating_sub(size));
                 self.flush(&batch)?;
             }
             if segment_is_full && let Some(full) = self.current.take() {
@@ -130,29 +143,39 @@ impl Recorder {
 
     /// Sees to a segment to write to and says where in its file to go on.
     fn open_current(&mut self) -> io::Result<u64> {
-        if let Some(current) = &self.current {
-            if current.len > 0 || current.base == self.recorded {
-                return Ok(current.len);
-            }
-            // It never got a frame, and the stream went on without it.
-            let abandoned = format::segment_name(current.base);
-            self.current = None;
-            self.dir()?.remove_file(&abandoned)?;
+        if let Some(current) = &self.current
+            && (current.len > 0 || current.base == self.recorded)
+        {
+            return Ok(current.len);
+        }
+        // One that never got a frame, and without which the stream went on.
+        if let Some(abandoned) = self.current.take() {
+            self.discard(abandoned.base, abandoned.size);
         }
         let base = self.recorded;
-        let name = format::segment_name(base);
         let dir = self.dir()?;
-        let file = match dir.create_file(&name) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                // A write failed before the segment had a frame, and so did cutting it.
-                dir.remove_file(&name)?;
-                dir.create_file(&name)?
-            }
-            result => result?,
+        let (file, size) = match self.recycle(&*dir, base) {
+            Some(recycled) => recycled,
+            None => (create(&*dir, base)?, 0),
         };
         self.names_unsynced = true;
-        self.current = Some(Current { base, file, len: 0 });
+        self.current = Some(Current { base, file, len: 0, size });
         Ok(0)
+    }
+
+    /// Makes the spare file the one of the segment that begins at `base`, when there is a spare and this works.
+    fn recycle(&mut self, dir: &dyn Dir, base: u64) -> Option<(Arc<dyn File>, u64)> {
+        let (old, size) = self.spare.take()?;
+        let name = format::segment_name(base);
+        if dir.rename(&format::segment_name(old), &name).is_err() {
+            self.discard(old, size);
+            return None;
+        }
+        let file = dir.open_file(&name, Access::ReadWrite);
+        if file.is_err() {
+            self.discard(base, size);
+        }
+        Some((file.ok()?, size))
     }
 
     fn dir(&mut self) -> io::Result<Arc<dyn Dir>> {
@@ -191,79 +214,94 @@ impl Recorder {
         };
         let whole = batch.frames().partition_point(|frame| frame.position <= position);
         let base = current.base;
+        let grown = position.saturating_sub(current.size);
+        self.disk += grown;
+        current.size += grown;
         if let Some(last) = batch.frames()[..whole].last() {
-            self.disk += last.position - current.len;
             current.len = last.position;
             self.recorded = last.cursor;
         }
-        // A torn frame must not lie where the next one is written over part of it. Where it cannot be cut off, this
-        // segment ends; readers know where, and its name bounds it for whoever finds it later.
-        let abandoned = written.is_err() && current.file.set_len(current.len).is_err();
-        if whole > 0 {
-            self.publish(base, &batch.frames()[..whole]);
+        if written.is_err() {
+            // Tidy, not needed: what is left of a torn frame has a cursor that no frame after the hole has.
+            current.cut(&mut self.disk);
         }
-        if abandoned {
-            self.current = None;
+        let size = current.size;
+        if whole > 0 {
+            self.publish(base, size, &batch.frames()[..whole]);
         }
         written
     }
 
-    fn publish(&self, base: u64, frames: &[FrameEnd]) {
+    fn publish(&self, base: u64, size: u64, frames: &[FrameEnd]) {
         let mut state = self.shared.lock();
         if state.segments.back().is_none_or(|newest| newest.base != base) {
-            let segment = Segment { base, end: base, len: 0, blocks: Some(Vec::new()), unsynced: true };
+            let segment =
+                Segment { base, end: base, len: 0, size: 0, blocks: Some(Vec::new()), unsynced: true };
             state.segments.push_back(segment);
         }
         let Some((segment, last)) = state.segments.back_mut().zip(frames.last()) else { return };
         segment.end = last.cursor;
         segment.len = last.position;
+        segment.size = size;
         segment.unsynced = true;
         if let Some(blocks) = &mut segment.blocks {
             blocks.extend(frames.iter().filter_map(|frame| frame.opens_block));
         }
+        state.disk = self.disk;
     }
 
     /// Lets the oldest segments go that end at or before `cutoff`, and further ones until `more` bytes of file fit.
     fn retire(&mut self, cutoff: u64, more: u64) {
+        let allowed = self.shared.options.disk();
         loop {
-            let allowed = self.shared.options.disk();
+            let over = self.disk + more > allowed;
+            if over && let Some((base, size)) = self.spare.take() {
+                self.discard(base, size);
+                continue;
+            }
             let mut state = self.shared.lock();
             let Some(oldest) = state.segments.front() else { return };
-            let out = oldest.end <= cutoff || self.disk + more > allowed;
-            let is_current = self.current.as_ref().is_some_and(|current| current.base == oldest.base);
-            if is_current || !out {
+            let (base, size) = (oldest.base, oldest.size);
+            let is_current = self.current.as_ref().is_some_and(|current| current.base == base);
+            if is_current || !(over || oldest.end <= cutoff) {
                 return;
             }
-            let segment = state.retire_oldest();
+            state.retire_oldest();
             state.settle_bounds(self.shared.options.ceiling());
             drop(state);
-            self.forget(segment);
+            if over { self.discard(base, size) } else { self.spare(base, size) }
         }
     }
 
     fn retire_all(&mut self) {
+        let mut dropped: Vec<(u64, u64)> = Vec::new();
         if let Some(current) = self.current.take_if(|current| current.len == 0) {
-            self.remove_file(current.base);
+            dropped.push((current.base, current.size));
         }
-        self.current = None;
-        loop {
-            let segment = self.shared.lock().retire_oldest();
-            if segment.is_none() {
-                return;
-            }
-            self.forget(segment);
+        let current = self.current.take();
+        let mut state = self.shared.lock();
+        while let Some(segment) = state.retire_oldest() {
+            let current = current.as_ref().filter(|current| current.base == segment.base);
+            dropped.push((segment.base, current.map_or(segment.size, |current| current.size)));
         }
-    }
-
-    fn forget(&mut self, segment: Option<Segment>) {
-        if let Some(segment) = segment {
-            self.disk -= segment.len;
-            self.remove_file(segment.base);
+        drop(state);
+        for (base, size) in dropped {
+            self.spare(base, size);
         }
     }
 
-    /// A file that cannot be removed now goes when the spool goes.
-    fn remove_file(&mut self, base: u64) {
+    /// Keeps a dropped file for the next segment, or removes it when there is one already.
+    fn spare(&mut self, base: u64, size: u64) {
+        if self.spare.is_none() {
+            self.spare = Some((base, size));
+        } else {
+            self.discard(base, size);
+        }
+    }
+
+    /// Removes a file. One that cannot be removed now goes when the spool goes.
+    fn discard(&mut self, base: u64, size: u64) {
+        self.disk -= size;
         self.names_unsynced = true;
         if let Some(dir) = &self.dir {
             let _ = dir.remove_file(&format::segment_name(base));
@@ -271,7 +309,16 @@ impl Recorder {
     }
 
     /// Makes everything that was written durable.
+    ///
+    /// Old bytes that were to be written over go first: what ends here takes no more than it has.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
+        if let Some((base, size)) = self.spare.take() {
+            self.discard(base, size);
+        }
+        if let Some(current) = self.current.as_mut().filter(|current| current.size > current.len) {
+            current.cut(&mut self.disk);
+        }
+        self.shared.lock().disk = self.disk;
         let unsynced: Vec<u64> = {
             let state = self.shared.lock();
             state.segments.iter().filter(|segment| segment.unsynced).map(|segment| segment.base).collect()
@@ -299,6 +346,28 @@ impl Recorder {
             Some(current) if current.base == base => Ok(Arc::clone(&current.file)),
             _ => self.shared.file(base),
         }
+    }
+}
+
+impl Current {
+    /// Cuts the file to its whole frames, if that works.
+    fn cut(&mut self, disk: &mut u64) {
+        if self.file.set_len(self.len).is_ok() {
+            *disk -= self.size - self.len;
+            self.size = self.len;
+        }
+    }
+}
+
+fn create(dir: &dyn Dir, base: u64) -> io::Result<Arc<dyn File>> {
+    let name = format::segment_name(base);
+    match dir.create_file(&name) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            // Left by an earlier failure to remove it.
+            dir.remove_file(&name)?;
+            dir.create_file(&name)
+        }
+        result => result,
     }
 }
 

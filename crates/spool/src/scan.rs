@@ -92,7 +92,7 @@ pub(crate) fn first_place(offset: u64) -> usize {
 
 /// The cursor of the frame at the beginning of a block, when it is intact.
 fn first_cursor(block: &[u8], place: usize) -> Option<u64> {
-    let claimed = block.get(place..place + FRAME_HEADER)?.get(4..12)?;
+    let claimed = block.get(place..place + FRAME_HEADER)?.get(8..16)?;
     let claimed = u64::from_le_bytes(claimed.try_into().ok()?);
     matches!(format::step(block, place, claimed), Step::Frame(..)).then_some(claimed)
 }

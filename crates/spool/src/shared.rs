@@ -17,11 +17,12 @@ use crate::options::SpoolOptions;
 use crate::page::Bounds;
 use crate::window::Window;
 
-/// Segment files that one spool keeps open for readers; the one that is written comes on top.
-const OPEN_FILES: usize = 4;
+/// Segment files that one spool keeps open for readers: as many as a full ceiling has, so that random reads in it open
+/// none. The one that is written comes on top.
+const OPEN_FILES: usize = 10;
 
-/// The most blocks that one look-up covers, 256 KiB: a page that needs more looks up again.
-const PLAN_BLOCKS: usize = 16;
+/// The most blocks that one look-up covers, 64 KiB: a page that needs more looks up again.
+const PLAN_BLOCKS: usize = 4;
 
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -40,6 +41,8 @@ pub(crate) struct State {
     pub(crate) segments: VecDeque<Segment>,
     pub(crate) window: Window,
     pub(crate) head: Head,
+    /// The bytes of all files.
+    pub(crate) disk: u64,
     /// Whether bytes are known to be missing that were within the ceiling.
     pub(crate) degraded: bool,
     dir: Option<Arc<dyn Dir>>,
@@ -56,6 +59,8 @@ pub(crate) struct Segment {
     pub(crate) end: u64,
     /// The bytes of file that are published.
     pub(crate) len: u64,
+    /// The length of the file, which can have old bytes behind the published ones.
+    pub(crate) size: u64,
     /// The cursor at which each block begins; `None` until somebody reads in a segment that was found on disk.
     pub(crate) blocks: Option<Vec<u64>>,
     /// Whether it has bytes that may not be durable.
@@ -94,6 +99,7 @@ impl Shared {
             segments: VecDeque::new(),
             window: Window::new(options.window, 0),
             head: Head::new(options.head),
+            disk: 0,
             degraded: false,
             dir: None,
             files: VecDeque::new(),
@@ -151,11 +157,6 @@ impl State {
         self.retained_from = self.retained_from.max(oldest).max(self.total.saturating_sub(ceiling));
     }
 
-    /// The bytes of all segment files.
-    pub(crate) fn disk_bytes(&self) -> u64 {
-        self.segments.iter().map(|segment| segment.len).sum()
-    }
-
     /// Where the bytes at `cursor`, `want` of them, are. The cursor must lie before the end of the stream.
     pub(crate) fn lookup(&self, cursor: u64, want: u64) -> Lookup {
         if cursor >= self.window.start() {
@@ -188,6 +189,14 @@ impl State {
             self.files.pop_front();
         }
         self.files.push_back((base, file));
+    }
+
+    /// Takes note that the file of a segment was cut to `size`.
+    pub(crate) fn was_cut(&mut self, base: u64, size: u64) {
+        if let Some(segment) = self.segments.iter_mut().find(|segment| segment.base == base) {
+            self.disk -= segment.size - size;
+            segment.size = size;
+        }
     }
 
     /// Takes the oldest segment out, so that no look-up finds it any more.

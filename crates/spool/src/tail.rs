@@ -159,8 +159,22 @@ fn join(parts: Vec<Page>, bounds: Bounds) -> Page {
         for part in parts.into_iter().rev() {
             let before = whole.bytes.len();
             whole.bytes.extend_from_slice(&part.bytes);
-            whole.spans.extend(part.spans.iter().map(|span| Span { offset: span.offset + before, ..*span }));
-            whole.gaps.extend(part.gaps.iter().map(|gap| Gap { offset: gap.offset + before, ..*gap }));
+            for span in &part.spans {
+                let span = Span { offset: span.offset + before, ..*span };
+                match whole.spans.last_mut() {
+                    Some(last) if last.goes_on_with(&span) => last.len += span.len,
+                    _ => whole.spans.push(span),
+                }
+            }
+            for gap in &part.gaps {
+                let gap = Gap { offset: gap.offset + before, ..*gap };
+                match whole.gaps.last_mut() {
+                    Some(last) if last.offset == gap.offset && last.until == gap.from => {
+                        last.until = gap.until
+                    }
+                    _ => whole.gaps.push(gap),
+                }
+            }
             let moved = |resize: &Resize| Resize { offset: resize.offset + before, ..*resize };
             whole.resizes.extend(part.resizes.iter().map(moved));
         }

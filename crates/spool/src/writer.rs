@@ -135,6 +135,7 @@ impl Spool {
     pub fn remove(self) -> io::Result<()> {
         let mut state = self.shared.lock();
         state.segments.clear();
+        state.disk = 0;
         state.window.clear();
         state.settle_bounds(self.shared.options.ceiling());
         drop(state);

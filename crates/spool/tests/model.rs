@@ -1,5 +1,7 @@
 //! Any sequence of operations, against a plain vector of what was printed.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
 mod support;
 
 use std::sync::Arc;
@@ -95,7 +97,7 @@ impl Run {
             self.model.extend(bytes.iter().map(|&byte| (byte, stream)));
             payloads.push((stream, bytes));
         }
-        let time = at(self.printed as i64);
+        let time = at(self.printed.cast_signed());
         let chunks: Vec<_> =
             payloads.iter().map(|(stream, bytes)| (*stream, time, bytes.as_slice())).collect();
         let appended = self.spool.as_mut().unwrap().append_all(&chunks);
@@ -166,7 +168,10 @@ impl Run {
         assert_eq!(bounds.total_bytes, self.model.len() as u64);
         assert!(bounds.retained_from >= bounds.total_bytes.saturating_sub(self.options.ceiling));
         assert!(bounds.retained_from >= self.retained_from, "never backward");
-        assert!(disk_use(self.place.path()) < disk_bound(self.options.ceiling));
+        let disk = self.spool.as_ref().unwrap().reader().disk_bytes();
+        let (used, bound) = (disk_use(self.place.path()), disk_bound(self.options.ceiling));
+        assert!(used < bound, "{used} of {bound}, known {disk}");
+        assert_eq!(used, disk);
         self.retained_from = bounds.retained_from;
     }
 }

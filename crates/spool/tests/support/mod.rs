@@ -43,14 +43,14 @@ pub fn disk_use(place: &Path) -> u64 {
 
 /// What disk use must stay below.
 pub fn disk_bound(ceiling: u64) -> u64 {
-    let segment = (ceiling / 8).next_multiple_of(16 << 10).clamp(16 << 10, 16 << 20);
+    let segment = (ceiling / 8).next_multiple_of(16 << 10).clamp(16 << 10, 128 << 20);
     ceiling + ceiling / 4 + segment
 }
 
 /// A byte that depends on where it is; newlines are frequent.
 pub fn pattern(index: u64) -> u8 {
     let mixed = index.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
-    if mixed % 23 == 0 { b'\n' } else { (mixed & 0xFF) as u8 }
+    if mixed.is_multiple_of(23) { b'\n' } else { (mixed & 0xFF) as u8 }
 }
 
 pub fn bytes_of(model: &[(u8, Stream)], filter: StreamFilter) -> Vec<u8> {
