@@ -1,5 +1,9 @@
 //! One manifest for each state, the same for ever: the fixtures on disk are these.
-#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "each test file uses its part; a test that cannot go on stops"
+)]
 
 use procyard_core::{
     ExecutionId, Handle, Identity, LeaderEnd, LeftoverAction, Leftovers, LoopId, Origin, Outcome, Owner,
@@ -50,7 +54,7 @@ pub(crate) fn running(of: u8) -> Manifest {
     let mut manifest = admitted(of);
     manifest.state = State::Running;
     manifest.started_at = Some(at(1));
-    manifest.tier = "subreaper".to_owned();
+    "subreaper".clone_into(&mut manifest.tier);
     manifest
 }
 
