@@ -93,7 +93,8 @@ impl Given {
         } else if window > wide(limits.window_bytes_total) {
             Some(Refusal::WindowBytes { limit: limits.window_bytes_total })
         } else if spool > wide(limits.spool_bytes_total) {
-            let shortfall = (spool.min(wide(u64::MAX)) - wide(limits.spool_bytes_total)) as u64;
+            let needed = u64::try_from(spool).unwrap_or(u64::MAX);
+            let shortfall = needed - limits.spool_bytes_total;
             let evictable = usage.retained_bytes;
             Some(Refusal::SpoolBytes { limit: limits.spool_bytes_total, shortfall, evictable })
         } else {
