@@ -23,9 +23,9 @@ pub enum Durability {
     /// The manifest is on disk when the call returns: it survives a power cut. Two waits for the disk.
     #[default]
     Synced,
-    /// The manifest survives the death of this process, and a power cut may bring the one before it back. No
-    /// wait for the disk. Meant for `running`: what is lost then is `starting`, which a restore treats the same. A
-    /// terminal manifest is always synced.
+    /// The manifest survives the death of this process, and a power cut may bring the last synced one back. No wait
+    /// for the disk. Meant for `running`, which a restore treats as `starting`, and for markers, whose loss means that
+    /// something is published once more under the same ID. The step into a terminal state is always synced.
     Written,
 }
 
@@ -146,7 +146,8 @@ impl ManifestStore {
             return Err(refusal);
         }
         // After a failed write the entry stays out of the map: the next save finds out what is on disk.
-        let draft = durability == Durability::Written && !manifest.state.is_terminal();
+        let ends = manifest.state.is_terminal() && !stored.manifest.state.is_terminal();
+        let draft = durability == Durability::Written && !ends;
         if draft {
             write_draft(self.dir(), &draft_name(&handle), &bytes).map_err(ManifestError::Io)?;
         } else {

@@ -207,7 +207,7 @@ fn a_written_manifest_is_found_after_a_restart_and_replaced_by_a_synced_one() {
 }
 
 #[test]
-fn a_terminal_manifest_is_synced_whatever_was_asked_for() {
+fn the_step_into_a_terminal_state_is_synced_whatever_was_asked_for() {
     let place = Place::new();
     let store = place.store();
     store.create(&admitted(1)).unwrap();
@@ -215,6 +215,25 @@ fn a_terminal_manifest_is_synced_whatever_was_asked_for() {
     store.save_with(&exited(1), Durability::Written).unwrap();
     assert!(!place.draft(&admitted(1)).exists());
     assert_eq!(fs::read(place.manifest(&admitted(1))).unwrap(), exited(1).to_json().unwrap());
+}
+
+#[test]
+fn a_marker_need_not_be_synced_and_leaves_the_synced_result_as_it_is() {
+    let place = Place::new();
+    let store = place.store();
+    store.create(&admitted(1)).unwrap();
+    store.save(&running(1)).unwrap();
+    store.save(&exited(1)).unwrap();
+    let mut marked = exited(1);
+    marked.published.completion = true;
+    store.save_with(&marked, Durability::Written).unwrap();
+    marked.published.notification = true;
+    store.save_with(&marked, Durability::Written).unwrap();
+    assert_eq!(fs::read(place.manifest(&admitted(1))).unwrap(), exited(1).to_json().unwrap());
+    assert_eq!(place.store().load(&admitted(1).identity.handle).unwrap(), marked);
+    assert_eq!(place.store().scan().unwrap().manifests, [marked]);
+    store.remove(&admitted(1).identity.handle).unwrap();
+    assert!(place.names().is_empty());
 }
 
 #[test]

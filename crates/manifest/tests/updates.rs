@@ -47,6 +47,7 @@ enum Edit {
     Total(i64),
     RetainedFrom(i64),
     DiskBytes(u64),
+    Ceiling,
     Teardown,
 }
 
@@ -140,6 +141,7 @@ impl Edit {
             Edit::Total(by) => new.spool.total_bytes = add(new.spool.total_bytes, by),
             Edit::RetainedFrom(by) => new.spool.retained_from = add(new.spool.retained_from, by),
             Edit::DiskBytes(bytes) => new.spool.disk_bytes = Some(bytes),
+            Edit::Ceiling => new.spool.ceiling = Some(new.spool.ceiling.map_or(1, |old| old + 1)),
             Edit::Teardown => new.set_teardown("pid 4711"),
         }
         new
@@ -179,6 +181,7 @@ impl Edit {
             | Edit::StartedAt
             | Edit::FinishedAt
             | Edit::Ids => false,
+            Edit::Ceiling => on.spool.ceiling.is_none(),
             Edit::Tier => on.state == State::Starting,
             Edit::Resize => on.terminal.is_some(),
             Edit::DropTerminal => on.terminal.is_none(),
@@ -253,6 +256,7 @@ fn single_edits() -> Vec<Edit> {
         Edit::OtherWaitStatus,
         Edit::Ids,
         Edit::DiskBytes(0),
+        Edit::Ceiling,
         Edit::Teardown,
     ]);
     edits

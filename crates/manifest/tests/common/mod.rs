@@ -107,8 +107,12 @@ pub(crate) fn sample(state: State) -> Manifest {
             manifest.handed_over = true;
             manifest.deadline_at = Some(at(600));
             manifest.last_output_at = Some(at(2));
-            manifest.spool =
-                SpoolBounds { total_bytes: 4096, retained_from: 0, disk_bytes: Some(8192), ceiling: None };
+            manifest.spool = SpoolBounds {
+                total_bytes: 4096,
+                retained_from: 0,
+                disk_bytes: Some(8192),
+                ceiling: Some(64 << 20),
+            };
         }
         State::Exited => {
             let ended = Outcome {
@@ -120,7 +124,7 @@ pub(crate) fn sample(state: State) -> Manifest {
                 total_bytes: 1 << 40,
                 retained_from: (1 << 40) - (64 << 20),
                 disk_bytes: None,
-                ceiling: None,
+                ceiling: Some(64 << 20),
             };
             manifest.published.completion = true;
             manifest.published.notification = true;
