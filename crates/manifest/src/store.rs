@@ -86,6 +86,15 @@ pub(crate) struct Stored {
     draft: bool,
 }
 
+/// What lies beside a manifest.
+pub(crate) enum Draft {
+    None,
+    /// It is torn, or older than the manifest.
+    Stale,
+    /// It is whole and later.
+    Follows(Box<Manifest>),
+}
+
 impl ManifestStore {
     /// The manifests in `dir`.
     pub fn new(dir: Arc<dyn Dir>) -> Self {
@@ -195,10 +204,22 @@ impl ManifestStore {
 
     fn read(&self, handle: &Handle) -> Result<Stored, LoadError> {
         let manifest = self.read_one(&manifest_name(handle), handle)?;
+        Ok(match self.draft_after(&manifest)? {
+            Draft::None => Stored { manifest, draft: false },
+            Draft::Stale => Stored { manifest, draft: true },
+            Draft::Follows(later) => Stored { manifest: *later, draft: true },
+        })
+    }
+
+    /// What lies beside `manifest`. One of a later version, or one that cannot be read, may be what counts: then
+    /// nobody can say what does.
+    pub(crate) fn draft_after(&self, manifest: &Manifest) -> Result<Draft, LoadError> {
+        let handle = &manifest.identity.handle;
         match self.read_one(&draft_name(handle), handle) {
-            Err(LoadError::Missing) => Ok(Stored { manifest, draft: false }),
-            Ok(draft) if draft.check_update(&manifest).is_ok() => Ok(Stored { manifest: draft, draft: true }),
-            _ => Ok(Stored { manifest, draft: true }),
+            Ok(draft) if draft.check_update(manifest).is_ok() => Ok(Draft::Follows(Box::new(draft))),
+            Ok(_) | Err(LoadError::Corrupt { .. }) => Ok(Draft::Stale),
+            Err(LoadError::Missing) => Ok(Draft::None),
+            Err(error) => Err(error),
         }
     }
 

@@ -274,6 +274,21 @@ fn a_draft_older_than_its_manifest_is_not_believed() {
 }
 
 #[test]
+fn a_draft_of_a_later_version_makes_the_manifest_one_of_that_version() {
+    let place = Place::new();
+    let store = place.store();
+    store.create(&admitted(1)).unwrap();
+    let later = r#"{"version": 3, "state": "hibernating"}"#;
+    fs::write(place.draft(&admitted(1)), later).unwrap();
+    let loaded = place.store().load(&admitted(1).identity.handle);
+    assert!(matches!(loaded, Err(LoadError::Newer { version: 3 })), "{loaded:?}");
+    assert!(matches!(place.store().save(&running(1)), Err(ManifestError::Stored(LoadError::Newer { .. }))));
+    let scan = place.store().scan().unwrap();
+    assert_eq!((scan.newer.len(), scan.manifests.len(), scan.swept_temporaries), (1, 0, 0));
+    assert_eq!(fs::read_to_string(place.draft(&admitted(1))).unwrap(), later, "it is left alone");
+}
+
+#[test]
 fn a_scan_reports_each_bad_entry_and_hides_no_healthy_one() {
     let place = Place::new();
     for state in State::ALL {
