@@ -1,7 +1,5 @@
 //! What stays, what goes, what it takes.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
-
 mod support;
 
 use std::sync::Arc;
@@ -158,7 +156,7 @@ fn looking_for_one_stream_ends_after_bounded_work() {
     let mut spool = Spool::create(dir, NAME, options(16 << 20, 0));
     spool.append(Stream::Stderr, at(1), b"far away");
     for _ in 0..200 {
-        spool.append(Stream::Stdout, at(1), &[b'x'; 50_000]);
+        spool.append(Stream::Stdout, at(1), &vec![b'x'; 50_000]);
     }
     let reader = spool.reader();
     let streams = StreamFilter::Only(Stream::Stderr);
