@@ -29,7 +29,10 @@ fn long_output() -> Vec<u8> {
 fn write(parent: &Arc<dyn Dir>, name: &str) {
     let faults = Faults::none();
     let mut spool = Spool::create(FaultyDir::over(Arc::clone(parent), &faults), name, OPTIONS);
-    spool.append_all(&[(Stream::Stdout, at(BEGAN), b"hello\n"), (Stream::Stderr, at(BEGAN + 1), b"warning\n")]);
+    spool.append_all(&[
+        (Stream::Stdout, at(BEGAN), b"hello\n"),
+        (Stream::Stderr, at(BEGAN + 1), b"warning\n"),
+    ]);
     spool.append(Stream::Stdout, at(BEGAN + 2), &long_output());
     spool.mark_resize(at(BEGAN + 3), 50, 132);
     faults.set_room(0);
@@ -48,15 +51,19 @@ fn check(page: &Page) {
         .iter()
         .map(|span| (span.cursor, span.len, span.stream, span.at.as_unix_micros() - BEGAN))
         .collect();
-    assert_eq!(spans, [
-        (0, 6, Stream::Stdout, 0),
-        (6, 8, Stream::Stderr, 1),
-        (14, 18_000, Stream::Stdout, 2),
-        (18_114, 14, Stream::Terminal, 5),
-    ]);
+    assert_eq!(
+        spans,
+        [
+            (0, 6, Stream::Stdout, 0),
+            (6, 8, Stream::Stderr, 1),
+            (14, 18_000, Stream::Stdout, 2),
+            (18_114, 14, Stream::Terminal, 5),
+        ]
+    );
     let gaps: Vec<_> = page.gaps.iter().map(|gap| (gap.offset, gap.from, gap.until)).collect();
     assert_eq!(gaps, [(18_014, 18_014, 18_114)]);
-    let resizes: Vec<_> = page.resizes.iter().map(|resize| (resize.cursor, resize.rows, resize.cols)).collect();
+    let resizes: Vec<_> =
+        page.resizes.iter().map(|resize| (resize.cursor, resize.rows, resize.cols)).collect();
     assert_eq!(resizes, [(18_014, 50, 132)]);
 }
 
