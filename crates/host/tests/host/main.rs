@@ -20,6 +20,8 @@ mod scene;
 mod signals;
 #[cfg(target_os = "linux")]
 mod starting;
+#[cfg(target_os = "linux")]
+mod terminals;
 
 #[cfg(target_os = "linux")]
 fn main() {
@@ -35,6 +37,7 @@ fn main() {
     let mut trials = Vec::new();
     trials.extend(starting::trials());
     trials.extend(signals::trials());
+    trials.extend(terminals::trials());
     trials.extend(gallery::trials());
     trials.extend(deaths::trials());
     trials.extend(leaks::trials());
