@@ -164,3 +164,82 @@ fn process_list() -> ToolDefinition {
         annotations: ToolAnnotations { read_only: true, destructive: false, idempotent: true, open_world: false },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use procyard_core::LimitSettings;
+
+    use super::*;
+
+    fn all(lasting: Lasting) -> Vec<ToolDefinition> {
+        definitions(&LimitSettings::default().resolve().unwrap(), lasting, true)
+    }
+
+    #[test]
+    fn every_schema_is_a_plain_object_that_describes_its_fields() {
+        for tool in all(Lasting::Possible) {
+            jsonschema::meta::validate(&tool.input_schema).unwrap();
+            jsonschema::meta::validate(&tool.output_schema).unwrap();
+            assert_eq!(tool.input_schema["type"], "object", "{}", tool.name);
+            assert_eq!(tool.output_schema["type"], "object", "{}", tool.name);
+            assert_eq!(tool.input_schema["additionalProperties"], false, "{}", tool.name);
+            for (name, property) in tool.input_schema["properties"].as_object().unwrap() {
+                assert!(property["description"].is_string(), "{}.{name}", tool.name);
+                assert!(property["type"].is_string(), "{}.{name}: {property}", tool.name);
+            }
+            let text = format!("{}{}", tool.input_schema, tool.output_schema);
+            for word in ["$ref", "$defs", "\"null\"", "\"const\"", "uint", "int32"] {
+                assert!(!text.contains(word), "{} has {word}", tool.name);
+            }
+            assert!(!tool.description.contains('\n'), "{}", tool.name);
+        }
+    }
+
+    #[test]
+    fn every_output_schema_admits_an_error() {
+        let error = json!({"error": {
+            "code": "not_found", "message": "there is no such process", "retryable": false, "effects": "none"
+        }});
+        for tool in all(Lasting::Possible) {
+            assert!(jsonschema::is_valid(&tool.output_schema, &error), "{}", tool.name);
+            assert!(!jsonschema::is_valid(&tool.output_schema, &json!({"x": 1})), "{}", tool.name);
+        }
+    }
+
+    #[test]
+    fn what_may_not_outlive_its_call_is_not_in_the_schema_at_all() {
+        for lasting in [Lasting::Uncontained, Lasting::Unannounced] {
+            let tools = all(lasting);
+            let bash = &tools[0];
+            let text = format!("{}{}", bash.description, bash.input_schema);
+            for word in ["background", "yield", "stall_ms"] {
+                assert!(!text.contains(word), "{word} in {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn hints_say_what_a_tool_may_do() {
+        let hints: Vec<_> = all(Lasting::Possible)
+            .iter()
+            .map(|tool| {
+                (
+                    tool.name,
+                    tool.annotations.read_only,
+                    tool.annotations.destructive,
+                    tool.annotations.idempotent,
+                )
+            })
+            .collect();
+        assert_eq!(
+            hints,
+            [
+                ("Bash", false, true, false),
+                ("ProcessOutput", true, false, true),
+                ("ProcessInput", false, true, false),
+                ("ProcessStop", false, true, true),
+                ("ProcessList", true, false, true),
+            ]
+        );
+    }
+}

@@ -91,3 +91,66 @@ fn marker(omitted: u64, from: u64, snapshot: &Snapshot) -> String {
     };
     format!("[… {omitted} bytes left out, beginning at cursor {from}{kept} …]\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Recorded, now};
+
+    fn of(source: &Recorded, limit: usize) -> HeadTail {
+        now(head_and_tail(source, limit)).unwrap()
+    }
+
+    #[test]
+    fn what_fits_is_whole() {
+        let result = of(&Recorded::stdout(b"\x1b[1mhello\x1b[0m\n"), 6);
+        assert_eq!((result.shown.output.as_str(), result.omitted), ("hello\n", None));
+        assert_eq!((result.shown.next_cursor, result.shown.normalized, result.shown.gap), (14, true, false));
+    }
+
+    #[test]
+    fn of_what_does_not_fit_the_beginning_and_the_end_are_kept() {
+        let text: String = (0..1000).map(|line| format!("line {line:03}\n")).collect();
+        let result = of(&Recorded::stdout(text.as_bytes()), 90);
+        let output = result.shown.output.as_str();
+        let (head, rest) = output.split_once("[… ").unwrap();
+        let (marker, tail) = rest.split_once(" …]\n").unwrap();
+        assert_eq!(head, "line 000\nline 001\nline 002\n");
+        assert_eq!(marker, "8913 bytes left out, beginning at cursor 27");
+        assert_eq!(tail.len(), 60);
+        assert!(text.ends_with(tail), "{tail}");
+        assert_eq!(result.omitted, Some(8913));
+        assert_eq!((result.shown.start_cursor, result.shown.next_cursor), (0, 9000));
+        assert!(!result.shown.gap);
+    }
+
+    #[test]
+    fn after_a_flood_the_beginning_is_still_there_and_the_loss_is_told() {
+        let mut bytes = b"BEGIN\n".to_vec();
+        bytes.extend(b"x".repeat(500_000));
+        bytes.extend(b"\nTHE-END\n");
+        let source = Recorded { retained_from: 400_000, ..Recorded::stdout(&bytes) };
+        let result = of(&source, 3000);
+        let output = &result.shown.output;
+        assert!(output.starts_with("BEGIN\n[…") && output.ends_with("\nTHE-END\n"), "{output}");
+        assert!(output.len() < 3200, "{}", output.len());
+        assert!(output.contains("begins at cursor 400000"), "{output}");
+        assert!(result.shown.gap);
+        let marked = output.lines().filter(|line| line.starts_with("[…")).count();
+        assert_eq!(marked, 1);
+        assert_eq!(result.omitted, Some(500_015 - 6 - 2000));
+    }
+
+    #[test]
+    fn repaints_that_collapse_leave_nothing_out() {
+        let bytes = b"50%\r".repeat(10_000);
+        let result = of(&Recorded::stdout(&[&bytes[..], b"done\n"].concat()), 100);
+        assert_eq!((result.shown.output.as_str(), result.omitted), ("done\n", None));
+    }
+
+    #[test]
+    fn the_smallest_budget_still_gives_both_ends() {
+        let result = of(&Recorded::stdout(b"abcdef"), 1);
+        assert_eq!(result.shown.output, "a\n[… 4 bytes left out, beginning at cursor 1 …]\nf");
+    }
+}

@@ -100,12 +100,13 @@ impl MatchProbe {
         let after = self.text.len();
         if after > before {
             self.point(before, self.unit);
-            // What was incomplete is shown now, and this byte behind it.
-            let own = bytes[0].is_ascii() && self.text.as_bytes()[after - 1] == bytes[0];
-            if after - before > 1 && own && self.renderer.in_ground() {
-                self.point(after - 1, cursor);
+            if self.text[before..].starts_with('\u{FFFD}') {
+                // What was incomplete turned out to be invalid; this byte begins something new, or is shown itself.
+                self.unit = cursor;
+                if bytes[0].is_ascii() && self.text.as_bytes()[after - 1] == bytes[0] {
+                    self.point(after - 1, cursor);
+                }
             }
-            self.unit = cursor;
         }
         1
     }
@@ -224,3 +225,6 @@ impl Probe for MatchProbe {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -91,11 +91,12 @@ async fn forward_text(source: &dyn Source, cursor: u64, look: &Look) -> Result<S
         (page, snapshot) = source.read(ReadFrom::Cursor(cursor), step).await?;
     }
     let first = first_segment(&page, cursor);
-    let (start_cursor, gap) = (first.start_cursor, first.behind_gap);
+    let (first_cursor, gap) = (first.start_cursor, first.behind_gap);
     let mut skip = if gap { 0 } else { continuation_len(first.before, first.bytes) };
     let request = PageRequest { collapse: look.collapse, resync: gap, ..PageRequest::new(look.limit) };
     let mut builder = PageBuilder::new(&request);
     let mut fed = Cursors::default();
+    let skipped = skip > 0;
     let (ended, end_cursor) = loop {
         let part = first_segment(&page, at);
         if part.behind_gap && at > cursor {
@@ -127,7 +128,7 @@ async fn forward_text(source: &dyn Source, cursor: u64, look: &Look) -> Result<S
     let next_cursor = fed.at(text.consumed).unwrap_or(end_cursor);
     Ok(Shown {
         output: text.text,
-        start_cursor,
+        start_cursor: if skipped { fed.at(0).unwrap_or(next_cursor) } else { first_cursor },
         next_cursor,
         total_bytes: page.total_bytes.max(snapshot.total_bytes),
         retained_from: page.retained_from,
@@ -246,3 +247,6 @@ fn looks_binary(bytes: &[u8]) -> bool {
     renderer.push(bytes, &mut String::new());
     renderer.binary()
 }
+
+#[cfg(test)]
+mod tests;

@@ -296,3 +296,130 @@ fn digest(arguments: &BashArguments) -> String {
     }
     URL_SAFE_NO_PAD.encode(hasher.finalize())
 }
+
+#[cfg(test)]
+mod tests {
+    use procyard_core::LimitSettings;
+    use serde_json::json;
+
+    use super::*;
+
+    fn plan_where(lasting: Lasting, arguments: serde_json::Value) -> Result<Plan, PublicError> {
+        let limits = LimitSettings::default().resolve().unwrap();
+        let options = ToolboxOptions { workspace: "/ws".into(), ..ToolboxOptions::default() };
+        Plan::new(serde_json::from_value(arguments).unwrap(), &options, &limits, lasting)
+    }
+
+    fn plan(arguments: serde_json::Value) -> Result<Plan, PublicError> {
+        plan_where(Lasting::Possible, arguments)
+    }
+
+    #[test]
+    fn arguments_that_do_not_go_together_are_refused_by_name() {
+        for (arguments, field) in [
+            (json!({}), "command"),
+            (json!({"command": "true", "argv": ["true"]}), "argv"),
+            (json!({"argv": [""]}), "argv"),
+            (json!({"argv": ["a", "b\0"]}), "argv"),
+            (json!({"argv": ["x".repeat(40_000), "x".repeat(40_000)]}), "argv"),
+            (json!({"command": "a\0b"}), "command"),
+            (json!({"command": "é".repeat(40_000)}), "command"),
+            (json!({"command": "true", "timeout": 0}), "timeout"),
+            (json!({"command": "true", "timeout": 601}), "timeout"),
+            (json!({"command": "true", "rows": 10}), "rows"),
+            (json!({"command": "true", "cols": 10}), "cols"),
+            (json!({"command": "cat", "input": "x", "stdin": true}), "input"),
+            (json!({"command": "cat", "input": "x", "tty": true}), "input"),
+            (json!({"command": "cat", "input": "é".repeat(600_000)}), "input"),
+            (json!({"command": "true", "env": {"": "x"}}), "env"),
+            (json!({"command": "true", "env": {"A=B": "x"}}), "env"),
+            (json!({"command": "true", "env": {"A": "\0"}}), "env"),
+            (json!({"command": "true", "workdir": "a\0"}), "workdir"),
+            (json!({"command": "true", "max_output_bytes": 67_108_865}), "max_output_bytes"),
+        ] {
+            let error = plan(arguments).err().expect("refused");
+            assert_eq!(
+                (error.code, error.field.as_deref()),
+                (ErrorCode::InvalidArguments, Some(field)),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_timeout_means_what_its_mode_says() {
+        let check = |arguments, seconds: Option<u64>, default| {
+            let plan = plan(arguments).unwrap();
+            assert_eq!((plan.deadline, plan.default_deadline), (seconds.map(Duration::from_secs), default));
+        };
+        check(json!({"command": "true"}), Some(120), true);
+        check(json!({"command": "true", "timeout": 600}), Some(600), false);
+        check(json!({"command": "true", "background": true}), None, false);
+        check(json!({"command": "true", "background": true, "timeout": 0}), None, false);
+        check(json!({"command": "true", "yield_time_ms": 5, "timeout": 0}), None, false);
+        check(json!({"command": "true", "yield_time_ms": 5, "timeout": 7000}), Some(7000), false);
+    }
+
+    #[test]
+    fn how_long_a_call_stays_follows_from_two_arguments() {
+        let mode = |arguments| plan(arguments).unwrap().mode;
+        assert_eq!(mode(json!({"command": "true"})), Mode::Foreground);
+        assert_eq!(
+            mode(json!({"command": "true", "yield_time_ms": 5})),
+            Mode::Yielded(Duration::from_millis(5))
+        );
+        assert_eq!(mode(json!({"command": "true", "background": true})), Mode::Background(Duration::ZERO));
+        let both = json!({"command": "true", "background": true, "yield_time_ms": 5});
+        assert_eq!(mode(both), Mode::Background(Duration::from_millis(5)));
+    }
+
+    #[test]
+    fn what_may_not_outlive_its_call_is_refused_with_the_reason() {
+        for (lasting, code) in [
+            (Lasting::Uncontained, ErrorCode::LifetimeEnforcementUnavailable),
+            (Lasting::Unannounced, ErrorCode::ProcessNotificationsUnsupported),
+        ] {
+            for (name, value) in
+                [("background", json!(true)), ("yield_time_ms", json!(0)), ("stall_ms", json!(1000))]
+            {
+                let error =
+                    plan_where(lasting, json!({"command": "true", name: value})).err().expect("refused");
+                assert_eq!((error.code, error.field.as_deref()), (code, Some(name)));
+            }
+            assert!(plan_where(lasting, json!({"command": "true"})).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_workdir_is_relative_to_the_workspace() {
+        let workdir = |arguments| plan(arguments).unwrap().workdir;
+        assert_eq!(workdir(json!({"command": "true"})), PathBuf::from("/ws"));
+        assert_eq!(workdir(json!({"command": "true", "workdir": "a/b"})), PathBuf::from("/ws/a/b"));
+        assert_eq!(workdir(json!({"command": "true", "workdir": "/tmp"})), PathBuf::from("/tmp"));
+    }
+
+    #[test]
+    fn the_digest_is_of_the_arguments_and_not_of_their_spelling() {
+        let digest = |arguments| plan(arguments).unwrap().record.idempotency.unwrap().digest;
+        let one = digest(json!({"command": "true", "idempotency_key": "a", "env": {"A": "1", "B": "2"}}));
+        let same = json!({"env": {"B": "2", "A": "1"}, "background": false, "idempotency_key": "b", "command": "true"});
+        assert_eq!(one, digest(same));
+        for other in [
+            json!({"command": "false", "idempotency_key": "a", "env": {"A": "1", "B": "2"}}),
+            json!({"command": "true", "idempotency_key": "a", "env": {"A": "1"}}),
+            json!({"command": "true", "idempotency_key": "a", "env": {"A": "1", "B": "2"}, "tty": true}),
+            json!({"argv": ["true"], "idempotency_key": "a", "env": {"A": "1", "B": "2"}}),
+        ] {
+            assert_ne!(one, digest(other));
+        }
+    }
+
+    #[test]
+    fn an_attempt_to_leave_is_warned_of_with_the_better_way() {
+        let warnings = plan(json!({"command": "nohup ./serve &"})).unwrap().warnings;
+        assert_eq!(warnings.len(), 2);
+        assert!(warnings.iter().all(|warning| warning.contains("background: true")), "{warnings:?}");
+        let warnings = plan_where(Lasting::Uncontained, json!({"argv": ["setsid", "x"]})).unwrap().warnings;
+        assert!(warnings.len() == 1 && !warnings[0].contains("background"), "{warnings:?}");
+    }
+}

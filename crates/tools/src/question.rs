@@ -160,3 +160,65 @@ fn filter(stream: StreamChoice) -> StreamFilter {
         StreamChoice::Stderr => StreamFilter::Only(Stream::Stderr),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use procyard_core::LimitSettings;
+    use serde_json::json;
+
+    use super::*;
+
+    const A: &str = "AAECAwQFBgcICQoLDA0ODw";
+    const B: &str = "BBECAwQFBgcICQoLDA0ODw";
+
+    fn question(arguments: serde_json::Value) -> Result<Question, PublicError> {
+        let limits = LimitSettings::default().resolve().unwrap();
+        Question::new(serde_json::from_value(arguments).unwrap(), &limits)
+    }
+
+    #[test]
+    fn arguments_that_do_not_go_together_are_refused_by_name() {
+        for (arguments, field) in [
+            (json!({}), "process_id"),
+            (json!({"process_id": A, "process_ids": [A]}), "process_ids"),
+            (json!({"process_ids": [A, A]}), "process_ids"),
+            (json!({"process_id": A, "cursor": 0, "tail_bytes": 5}), "tail_bytes"),
+            (json!({"process_ids": [A], "cursors": {A: 0}, "tail_lines": 5}), "tail_lines"),
+            (json!({"process_id": A, "tail_bytes": 5, "tail_lines": 5}), "tail_lines"),
+            (json!({"process_id": A, "cursors": {A: 0}}), "cursors"),
+            (json!({"process_ids": [A], "cursor": 0}), "cursor"),
+            (json!({"process_ids": [A], "cursors": {B: 0}}), "cursors"),
+            (json!({"process_id": A, "encoding": "base64", "collapse": true}), "collapse"),
+            (json!({"process_id": A, "until": "exit"}), "until"),
+            (json!({"process_id": A, "timeout_ms": 5}), "timeout_ms"),
+            (json!({"process_id": A, "wait": "poll", "quiet_ms": 5}), "quiet_ms"),
+            (json!({"process_id": A, "wait": "any", "until": "match"}), "pattern"),
+            (json!({"process_id": A, "wait": "any", "pattern": "x"}), "pattern"),
+            (json!({"process_id": A, "wait": "any", "until": "match", "pattern": "("}), "pattern"),
+        ] {
+            let error = question(arguments).expect_err("refused");
+            assert_eq!(error.field.as_deref(), Some(field), "{error}");
+        }
+    }
+
+    #[test]
+    fn each_process_begins_where_its_cursor_says() {
+        let several = question(json!({"process_ids": [A, B], "cursors": {B: 7}})).unwrap();
+        let begins: Vec<Begin> = several.targets.iter().map(|(_, begin)| *begin).collect();
+        assert_eq!(begins, [Begin::Cursor(0), Begin::Cursor(7)]);
+        assert!(several.several && several.awaited.is_none());
+        let tail = question(json!({"process_id": A, "tail_lines": 3})).unwrap();
+        assert_eq!(tail.targets[0].1, Begin::Tail(Tail::Lines(3)));
+    }
+
+    #[test]
+    fn a_wait_has_its_defaults() {
+        let question = question(json!({"process_id": A, "wait": "any"})).unwrap();
+        let awaited = question.awaited.unwrap();
+        assert_eq!(
+            (awaited.until, awaited.timeout, awaited.quiet),
+            (UntilChoice::Output, TIMEOUT, Duration::ZERO)
+        );
+        assert_eq!((question.look.limit, question.look.collapse), (32 << 10, true));
+    }
+}

@@ -47,7 +47,7 @@ pub(crate) fn snapshot(command: &str, state: State) -> Snapshot {
 /// A stream in memory: chunks in order, of which some bytes can be gone.
 #[derive(Debug, Clone)]
 pub(crate) struct Recorded {
-    bytes: Vec<(Stream, u8)>,
+    pub(crate) bytes: Vec<(Stream, u8)>,
     /// Missing ranges, ascending and apart from each other.
     pub(crate) holes: Vec<(u64, u64)>,
     pub(crate) retained_from: u64,
@@ -150,4 +150,10 @@ impl Source for Recorded {
         let snapshot = Snapshot { total_bytes: self.total(), ..snapshot("true", self.state) };
         Ok((Page { retained_from: self.retained_from, ..kept.page(0, 16 << 10) }, snapshot))
     }
+}
+
+/// Drives a future that waits for nothing to its end.
+pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(future)
 }

@@ -1,0 +1,247 @@
+//! Pages over streams that hold everything which tears, in any order, read in any sizes.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use procyard_core::{ErrorCode, State, Stream};
+use procyard_supervisor::StreamFilter;
+use procyard_text::{Renderer, safe_text};
+use proptest::prelude::*;
+
+use super::*;
+use crate::testing::{Recorded, now};
+
+/// Parts of a stream, whole and torn.
+const PARTS: [&[u8]; 14] = [
+    b"plain text ",
+    b"\n",
+    "日本語 🦀".as_bytes(),
+    b"\x1b[1;31mred\x1b[0m",
+    b"\x1b]0;title\x07",
+    b"\x1b[3",
+    b"\xe6\x97",
+    b"\xa5",
+    b"\xff",
+    b"\r\n",
+    b"50%\r",
+    "\u{202e}".as_bytes(),
+    b"\0",
+    "\u{9b}2K".as_bytes(),
+];
+
+fn look(limit: usize, encoding: Encoding) -> Look {
+    Look { limit, encoding, collapse: false }
+}
+
+fn text_page(source: &Recorded, cursor: u64, limit: usize) -> Shown {
+    now(forward(source, cursor, &look(limit, Encoding::SafeText))).unwrap()
+}
+
+/// Reads page after page from `cursor` until nothing more comes.
+fn pages(source: &Recorded, mut cursor: u64, limits: &[usize], encoding: Encoding) -> (Vec<Shown>, u64) {
+    let mut shown = Vec::new();
+    for limit in limits.iter().cycle() {
+        let page = now(forward(source, cursor, &look(*limit, encoding))).unwrap();
+        let next = page.next_cursor;
+        shown.push(page);
+        if next == cursor {
+            break;
+        }
+        cursor = next;
+    }
+    (shown, cursor)
+}
+
+fn joined(shown: &[Shown]) -> String {
+    shown.iter().map(|page| page.output.as_str()).collect()
+}
+
+fn bytes_of(shown: &[Shown]) -> Vec<u8> {
+    shown.iter().flat_map(|page| STANDARD.decode(&page.output).unwrap()).collect()
+}
+
+fn stream() -> impl Strategy<Value = Vec<(Stream, Vec<u8>)>> {
+    let part = (any::<bool>(), proptest::sample::select(&PARTS[..]));
+    let chunk =
+        part.prop_map(|(err, bytes)| (if err { Stream::Stderr } else { Stream::Stdout }, bytes.to_vec()));
+    proptest::collection::vec(chunk, 0..24)
+}
+
+fn filter() -> impl Strategy<Value = StreamFilter> {
+    proptest::sample::select(vec![
+        StreamFilter::Both,
+        StreamFilter::Only(Stream::Stdout),
+        StreamFilter::Only(Stream::Stderr),
+    ])
+}
+
+fn limits() -> impl Strategy<Value = Vec<usize>> {
+    proptest::collection::vec(1_usize..40, 1..6)
+}
+
+fn recorded(chunks: &[(Stream, Vec<u8>)], streams: StreamFilter, per_read: usize) -> (Recorded, Vec<u8>) {
+    let borrowed: Vec<(Stream, &[u8])> =
+        chunks.iter().map(|(stream, bytes)| (*stream, bytes.as_slice())).collect();
+    let kept = chunks.iter().filter(|(stream, _)| streams.accepts(*stream));
+    let bytes = kept.flat_map(|(_, bytes)| bytes.iter().copied()).collect();
+    (Recorded { streams, per_read, ..Recorded::new(&borrowed) }, bytes)
+}
+
+proptest! {
+    #[test]
+    fn pages_of_any_sizes_join_to_the_whole_text(
+        chunks in stream(), streams in filter(), limits in limits(), per_read in 4_usize..64,
+    ) {
+        let (source, bytes) = recorded(&chunks, streams, per_read);
+        let (shown, end) = pages(&source, 0, &limits, Encoding::SafeText);
+        prop_assert_eq!(joined(&shown), safe_text(&bytes));
+        prop_assert_eq!(end, shown[0].total_bytes);
+        prop_assert!(shown.iter().all(|page| !page.gap));
+    }
+
+    #[test]
+    fn pages_of_a_running_process_go_on_when_it_has_ended(
+        chunks in stream(), streams in filter(), limits in limits(),
+    ) {
+        let (mut source, bytes) = recorded(&chunks, streams, 64);
+        source.state = State::Running;
+        let (running, held) = pages(&source, 0, &limits, Encoding::SafeText);
+        source.state = State::Exited;
+        let (ended, _) = pages(&source, held, &limits, Encoding::SafeText);
+        prop_assert_eq!(joined(&running) + &joined(&ended), safe_text(&bytes));
+    }
+
+    #[test]
+    fn base64_pages_are_the_exact_bytes(
+        chunks in stream(), streams in filter(), limits in limits(), per_read in 1_usize..64,
+    ) {
+        let (source, bytes) = recorded(&chunks, streams, per_read);
+        let (shown, end) = pages(&source, 0, &limits, Encoding::Base64);
+        prop_assert_eq!(bytes_of(&shown), bytes);
+        prop_assert_eq!(end, shown[0].total_bytes);
+    }
+
+    #[test]
+    fn around_a_hole_each_side_is_rendered_by_itself(
+        chunks in stream(), limits in limits(), at in 0_usize..200, len in 1_usize..20,
+    ) {
+        let (mut source, bytes) = recorded(&chunks, StreamFilter::Both, 64);
+        let from = at.min(bytes.len());
+        let until = (from + len).min(bytes.len());
+        prop_assume!(from < until);
+        source.holes = vec![(from as u64, until as u64)];
+        let mut expect = safe_text(&bytes[..from]);
+        let mut behind = Renderer::resynchronising();
+        behind.push(&bytes[until..], &mut expect);
+        behind.finish(&mut expect);
+        let (shown, _) = pages(&source, 0, &limits, Encoding::SafeText);
+        prop_assert_eq!(joined(&shown), expect);
+        prop_assert_eq!(shown.iter().filter(|page| page.gap).count(), 1);
+        let (exact, _) = pages(&source, 0, &limits, Encoding::Base64);
+        prop_assert_eq!(bytes_of(&exact), [&bytes[..from], &bytes[until..]].concat());
+    }
+
+    #[test]
+    fn a_tail_is_an_end_of_the_text_within_the_limit(
+        chunks in stream(), bytes in 1_u64..200, limit in 1_usize..60,
+    ) {
+        let (source, all) = recorded(&chunks, StreamFilter::Both, usize::MAX);
+        let shown = now(tail(&source, Tail::Bytes(bytes), &look(limit, Encoding::SafeText))).unwrap();
+        let widest = "<U+202E>".len();
+        prop_assert!(shown.output.len() <= limit.max(widest), "{:?}", shown.output);
+        prop_assert_eq!(shown.next_cursor, all.len() as u64);
+        // Reading at its start gives the same again.
+        let again = text_page(&source, shown.start_cursor, usize::MAX >> 1);
+        if shown.start_cursor > all.len() as u64 - bytes.min(all.len() as u64) {
+            prop_assert_eq!(again.output, shown.output);
+        }
+    }
+}
+
+#[test]
+fn an_arbitrary_cursor_skips_the_rest_of_a_cut_character() {
+    let source = Recorded::stdout("a日b".as_bytes());
+    for (cursor, text, start) in
+        [(0, "a日b", 0), (1, "日b", 1), (2, "b", 4), (3, "b", 4), (4, "b", 4), (5, "", 5)]
+    {
+        let page = text_page(&source, cursor, 100);
+        assert_eq!((page.output.as_str(), page.start_cursor), (text, start), "at {cursor}");
+        assert!(!page.gap, "at {cursor}");
+    }
+}
+
+#[test]
+fn what_is_no_longer_retained_is_a_gap() {
+    let source = Recorded { retained_from: 4, ..Recorded::stdout(b"0123456789") };
+    let page = text_page(&source, 1, 100);
+    assert_eq!((page.output.as_str(), page.start_cursor, page.gap), ("456789", 4, true));
+    assert_eq!(page.retained_from, 4);
+    assert!(!text_page(&source, 4, 100).gap);
+    assert!(!text_page(&source, 6, 100).gap, "what is looked back at is not asked for");
+}
+
+#[test]
+fn a_cursor_beyond_the_end_is_refused_and_the_end_is_not() {
+    let source = Recorded::stdout(b"0123456789");
+    assert_eq!(text_page(&source, 10, 5).output, "");
+    for cursor in [11, 12, 13, 14, 1000] {
+        for encoding in [Encoding::SafeText, Encoding::Base64] {
+            let error = now(forward(&source, cursor, &look(5, encoding))).unwrap_err();
+            assert_eq!(error.code, ErrorCode::CursorAhead, "{cursor}");
+        }
+    }
+}
+
+#[test]
+fn an_incomplete_end_is_held_back_while_the_process_runs() {
+    let mut source = Recorded::stdout(b"ab\xe6\x97");
+    source.state = State::Running;
+    let page = text_page(&source, 0, 100);
+    assert_eq!((page.output.as_str(), page.next_cursor, page.total_bytes), ("ab", 2, 4));
+    source.state = State::Exited;
+    let page = text_page(&source, 2, 100);
+    assert_eq!((page.output.as_str(), page.next_cursor), ("\u{fffd}", 4));
+}
+
+#[test]
+fn the_bytes_looked_at_for_one_page_are_bounded() {
+    let endless = b"\x1b[31m".repeat(600_000);
+    let source = Recorded::stdout(&endless);
+    let page = text_page(&source, 0, 100);
+    assert_eq!(page.output, "");
+    assert!(page.next_cursor > 0 && page.next_cursor < 2 * SCAN_MAX, "{}", page.next_cursor);
+}
+
+#[test]
+fn a_tail_of_lines_begins_at_a_line_and_keeps_its_end_within_the_limit() {
+    let source = Recorded::stdout(b"one\ntwo\nthree\n");
+    let lines = |lines, limit| {
+        let shown = now(tail(&source, Tail::Lines(lines), &look(limit, Encoding::SafeText))).unwrap();
+        (shown.output, shown.start_cursor, shown.next_cursor)
+    };
+    assert_eq!(lines(1, 100), ("three\n".to_owned(), 8, 14));
+    assert_eq!(lines(2, 100), ("two\nthree\n".to_owned(), 4, 14));
+    assert_eq!(lines(9, 100), ("one\ntwo\nthree\n".to_owned(), 0, 14));
+    assert_eq!(lines(2, 8), ("o\nthree\n".to_owned(), 6, 14));
+}
+
+#[test]
+fn a_long_repaint_does_not_hide_what_came_before_it_from_a_tail() {
+    let mut bytes = b"before\n".to_vec();
+    bytes.extend(b"50% of it\r".repeat(20_000));
+    bytes.extend(b"done\n");
+    let look = Look { limit: 100, encoding: Encoding::SafeText, collapse: true };
+    let shown = now(tail(&Recorded::stdout(&bytes), Tail::Bytes(u64::MAX), &look)).unwrap();
+    assert!(shown.output.starts_with("before\n") && shown.output.contains("done"), "{:?}", shown.output);
+}
+
+#[test]
+fn an_exhausted_page_of_one_stream_ends_at_the_end_of_both() {
+    let source = Recorded {
+        streams: StreamFilter::Only(Stream::Stdout),
+        ..Recorded::new(&[(Stream::Stdout, b"out"), (Stream::Stderr, b"err")])
+    };
+    for encoding in [Encoding::SafeText, Encoding::Base64] {
+        let page = now(forward(&source, 0, &look(100, encoding))).unwrap();
+        assert_eq!((page.next_cursor, page.total_bytes), (6, 6));
+    }
+}
