@@ -1,5 +1,9 @@
 //! What the tests of the supervisor share: a session on a temporary directory, on a scripted runner.
-#![allow(dead_code, clippy::unwrap_used, reason = "each test binary uses its part; a failed unwrap is a failed test")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "each test binary uses its part; a failed unwrap is a failed test"
+)]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,11 +24,11 @@ use tempfile::TempDir;
 
 /// Keeps what it is given.
 #[derive(Default)]
-pub struct Journal {
-    pub events: Mutex<Vec<LifecycleEvent>>,
-    pub notices: Mutex<Vec<(Owner, Notice)>>,
+pub(crate) struct Journal {
+    pub(crate) events: Mutex<Vec<LifecycleEvent>>,
+    pub(crate) notices: Mutex<Vec<(Owner, Notice)>>,
     /// How many publications fail before one is taken.
-    pub failures: Mutex<u32>,
+    pub(crate) failures: Mutex<u32>,
 }
 
 #[async_trait]
@@ -48,33 +52,33 @@ impl CompletionNotifier for Journal {
     }
 }
 
-pub fn owner(of: u8) -> Owner {
+pub(crate) fn owner(of: u8) -> Owner {
     Owner { session: SessionId::from_random([9; 16]), loop_id: LoopId::from_random([of; 16]) }
 }
 
-pub fn origin() -> Origin {
+pub(crate) fn origin() -> Origin {
     Origin { execution: ExecutionId::from_random([3; 16]) }
 }
 
 /// A session with one scripted runner.
-pub struct Yard {
-    pub supervisor: Supervisor,
-    pub runner: ScriptedRunner,
-    pub journal: Arc<Journal>,
-    pub owner: Owner,
-    pub place: Arc<TempDir>,
+pub(crate) struct Yard {
+    pub(crate) supervisor: Supervisor,
+    pub(crate) runner: ScriptedRunner,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) owner: Owner,
+    pub(crate) place: Arc<TempDir>,
 }
 
 impl Yard {
-    pub async fn new(script: Script) -> Self {
+    pub(crate) async fn new(script: Script) -> Self {
         Self::with_limits(script, Limits::default()).await
     }
 
-    pub async fn with_limits(script: Script, limits: Limits) -> Self {
+    pub(crate) async fn with_limits(script: Script, limits: Limits) -> Self {
         Self::on(Arc::new(tempfile::tempdir().unwrap()), script, limits).await
     }
 
-    pub async fn on(place: Arc<TempDir>, script: Script, limits: Limits) -> Self {
+    pub(crate) async fn on(place: Arc<TempDir>, script: Script, limits: Limits) -> Self {
         let root: Arc<dyn Dir> = FsDir::open(place.path()).unwrap();
         let supervisor = Supervisor::new(owner(1).session, limits, root);
         let journal = Arc::new(Journal::default());
@@ -83,15 +87,19 @@ impl Yard {
     }
 
     /// The same directory under a new supervisor, as after a crash: the old one never shut down.
-    pub async fn restarted(&self) -> Self {
+    pub(crate) async fn restarted(&self) -> Self {
         Self::on(Arc::clone(&self.place), Script::new(), Limits::default()).await
     }
 
-    pub async fn try_start(&self, options: StartOptions) -> Result<Handle, SupervisorError> {
+    pub(crate) async fn try_start(&self, options: StartOptions) -> Result<Handle, SupervisorError> {
         self.try_start_as(self.owner, options).await
     }
 
-    pub async fn try_start_as(&self, owner: Owner, options: StartOptions) -> Result<Handle, SupervisorError> {
+    pub(crate) async fn try_start_as(
+        &self,
+        owner: Owner,
+        options: StartOptions,
+    ) -> Result<Handle, SupervisorError> {
         let request = ProcessRequest {
             stdin: options.stdin,
             terminal: options.terminal,
@@ -101,16 +109,16 @@ impl Yard {
         self.supervisor.start(owner, origin(), prepared, Lease::none(), options).await.map(Started::handle)
     }
 
-    pub async fn start(&self, options: StartOptions) -> Handle {
+    pub(crate) async fn start(&self, options: StartOptions) -> Handle {
         self.try_start(options).await.unwrap()
     }
 
-    pub async fn background(&self) -> Handle {
+    pub(crate) async fn background(&self) -> Handle {
         self.start(StartOptions { background: true, ..options() }).await
     }
 
     /// Waits for the terminal state, within the deadline of a test.
-    pub async fn end(&self, handle: Handle) -> Snapshot {
+    pub(crate) async fn end(&self, handle: Handle) -> Snapshot {
         let target = Target { handle, cursor: 0, probe: None };
         let waited = self
             .supervisor
@@ -123,7 +131,7 @@ impl Yard {
     }
 
     /// Waits until the output reaches `total` bytes.
-    pub async fn output_to(&self, handle: Handle, total: u64) {
+    pub(crate) async fn output_to(&self, handle: Handle, total: u64) {
         let target = Target { handle, cursor: total - 1, probe: None };
         let waited = self
             .supervisor
@@ -133,14 +141,14 @@ impl Yard {
         assert!(waited[0].satisfied, "the output stopped short of {total}");
     }
 
-    pub async fn text(&self, handle: Handle) -> String {
+    pub(crate) async fn text(&self, handle: Handle) -> String {
         let request =
             ReadRequest { from: ReadFrom::Cursor(0), max_bytes: 1 << 20, streams: StreamFilter::Both };
         let (page, _) = self.supervisor.read(self.owner, &handle, request).await.unwrap();
         String::from_utf8(page.bytes).unwrap()
     }
 
-    pub async fn stop(
+    pub(crate) async fn stop(
         &self,
         handle: Handle,
         kind: StopKind,
@@ -149,12 +157,16 @@ impl Yard {
         self.supervisor.stop(self.owner, &handle, StopRequest { kind, grace: Some(grace) }).await
     }
 
-    pub fn state(&self, handle: Handle) -> State {
+    pub(crate) fn state(&self, handle: Handle) -> State {
         self.supervisor.snapshot(self.owner, &handle).unwrap().state
     }
 
     /// The kinds and states of the events of one process, once `count` of them were published.
-    pub async fn events(&self, handle: Handle, count: usize) -> Vec<(procyard_core::EventKind, State)> {
+    pub(crate) async fn events(
+        &self,
+        handle: Handle,
+        count: usize,
+    ) -> Vec<(procyard_core::EventKind, State)> {
         let of = || -> Vec<_> {
             let events = self.journal.events.lock().unwrap();
             let mine = events.iter().filter(|event| event.identity.handle == handle);
@@ -168,7 +180,7 @@ impl Yard {
     }
 
     /// Names in the session's directory.
-    pub fn files(&self) -> Vec<String> {
+    pub(crate) fn files(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.place.path()).unwrap();
         let mut names: Vec<_> =
             entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -177,18 +189,18 @@ impl Yard {
     }
 }
 
-pub fn options() -> StartOptions {
+pub(crate) fn options() -> StartOptions {
     StartOptions::new(CommandRecord::line("play", "/"))
 }
 
-pub fn with_stdin() -> StartOptions {
+pub(crate) fn with_stdin() -> StartOptions {
     StartOptions { stdin: StdinMode::Open, ..options() }
 }
 
-pub fn on_terminal() -> StartOptions {
+pub(crate) fn on_terminal() -> StartOptions {
     StartOptions { terminal: Some(TerminalSize::default()), ..options() }
 }
 
-pub fn code<T: std::fmt::Debug>(result: Result<T, SupervisorError>) -> ErrorCode {
+pub(crate) fn code<T: std::fmt::Debug>(result: Result<T, SupervisorError>) -> ErrorCode {
     result.unwrap_err().code()
 }
