@@ -2,7 +2,7 @@
 //!
 //! Not for deciding when output is complete: the actor watches the drain and tells it when to end.
 
-use std::future::poll_fn;
+use std::future::{Future as _, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -26,6 +26,9 @@ const BUFFER_LAST: usize = 256 * 1024;
 /// The most that is appended on the runtime's own threads: a write of this size to the page cache takes some tens
 /// of microseconds. What is larger goes to the blocking pool.
 const INLINE_APPEND: usize = 32 * 1024;
+
+/// The most that is read after a drain was told to end: what full pipes hold.
+const SWEEP_MAX: usize = 4 * 1024 * 1024;
 
 /// How long an incomplete character is held back for its rest, so that the other stream cannot split it.
 const HOLD: Duration = Duration::from_millis(5);
@@ -145,19 +148,43 @@ impl Reader {
                 }
             };
             let Some((at, count)) = read else { break };
-            self.turn = (at + 1) % self.taps.len();
-            if count == 0 {
-                self.taps[at].source = None;
-                self.append_tap(at, 0).await;
-            } else {
-                let keep = self.taps[at].take(count);
-                self.append_tap(at, keep).await;
-            }
+            self.heed(at, count).await;
         }
+        self.sweep().await;
         for at in 0..self.taps.len() {
             self.append_tap(at, 0).await;
         }
         self.spool
+    }
+
+    /// Reads what the pipes hold at the end without waiting for more: nothing that was written is lost because
+    /// this machine was too busy to read it before.
+    async fn sweep(&mut self) {
+        let mut left = SWEEP_MAX;
+        while left > 0 {
+            let taps = &mut self.taps;
+            let turn = self.turn;
+            let at_once = poll_fn(|context| {
+                let read = std::pin::pin!(read_any(taps, turn)).poll(context);
+                Poll::Ready(if let Poll::Ready(read) = read { read } else { None })
+            });
+            // The runtime's fairness must not look like an empty pipe.
+            let Some((at, count)) = tokio::task::coop::unconstrained(at_once).await else { return };
+            left = left.saturating_sub(count.max(1));
+            self.heed(at, count).await;
+        }
+    }
+
+    /// Takes what a tap has read; nothing is its end of file.
+    async fn heed(&mut self, at: usize, count: usize) {
+        self.turn = (at + 1) % self.taps.len();
+        let keep = if count == 0 {
+            self.taps[at].source = None;
+            0
+        } else {
+            self.taps[at].take(count)
+        };
+        self.append_tap(at, keep).await;
     }
 
     /// Appends what a tap's buffer holds, but its last `keep` bytes.
@@ -176,6 +203,7 @@ impl Reader {
             }
             let tap = &mut self.taps[at];
             tap.buffer = buffer;
+            tap.held = keep;
             tap.resize_for(end);
         }
         let tap = &mut self.taps[at];
