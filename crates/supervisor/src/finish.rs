@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use procyard_core::{EventKind, LeaderEnd, Leftovers, Outcome, SUPERVISION_LOST, State};
+use procyard_core::{EventKind, LeaderEnd, Leftovers, Outcome, Reason, SUPERVISION_LOST, State};
 use procyard_manifest::{Durability, Manifest, spool_name};
 use procyard_runner::ExitStatus;
 use procyard_spool::Spool;
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use tracing::{error, warn};
 
 use crate::actor::{Actor, until};
-use crate::entry::{Entry, completion_notice};
+use crate::entry::Entry;
 use crate::outbox::NoticeItem;
 use crate::shared::{Shared, blocking};
 use crate::{Lease, Notice};
@@ -34,6 +34,15 @@ impl Actor {
         if State::from(verdict.state) == State::Failed && exit.status.is_none() {
             outcome.diagnostic = Some(SUPERVISION_LOST.to_owned());
         }
+        let mut state = State::from(verdict.state);
+        if self.entry.record().manifest.state == State::Starting {
+            state = State::Failed;
+            outcome = Outcome {
+                wait_status: exit.status,
+                leftovers,
+                ..Outcome::diagnosed(Reason::Failed, "its start could not be recorded, so it was ended")
+            };
+        }
         let Self { shared, entry, process, drain, lease, .. } = self;
         // The tree is gone: what the pipes still hold is little, and is read whether or not a reader keeps up.
         drain.unpaced.cancel();
@@ -45,8 +54,11 @@ impl Actor {
             input.close();
             outcome.unread_input = input.pending();
         }
-        process.close().await;
-        terminalise(&shared, &entry, verdict.state.into(), outcome, spool, lease).await;
+        // The tree is proven empty; a runner that cannot let go of what is left keeps nobody waiting.
+        if tokio::time::timeout(shared.limits.proof_bound, process.close()).await.is_err() {
+            warn!(handle = ?entry.handle, "the runner did not close a process in time");
+        }
+        terminalise(&shared, &entry, state, outcome, spool, lease).await;
     }
 }
 
@@ -108,6 +120,11 @@ pub(crate) async fn terminalise(
         registry.completed += 1;
         record.completion = Some(registry.completed);
         record.stall = None;
+        // An end is a use: what has just ended is not the first to be evicted.
+        entry.touch(registry.tick());
+        if never_ran(&record.manifest) {
+            registry.free_key(entry.owner, &record.manifest);
+        }
     }
     drop(lease);
     entry.life.send_modify(|life| {
@@ -121,6 +138,11 @@ pub(crate) async fn terminalise(
         shared.tasks.clone().spawn(async move { save_late(&shared, &entry, terminal).await });
     }
     shared.evict_surplus();
+}
+
+/// Whether a terminal process never ran: its idempotency key then starts the command when it comes again.
+pub(crate) fn never_ran(manifest: &Manifest) -> bool {
+    manifest.started_at.is_none() && manifest.state != State::LostOnRestore && manifest.state.is_terminal()
 }
 
 /// Syncs the output and gives its window back: a terminal manifest never names bytes that a power cut can take.
@@ -194,17 +216,21 @@ async fn save_late(
     }
 }
 
-/// Queues the lifecycle event of a terminal process, and the notice that its owner is to get.
+/// Queues the lifecycle event of a terminal process, and the notice that its owner is to get; what was published or
+/// delivered before a restart is not queued again.
 pub(crate) fn announce(shared: &Arc<Shared>, entry: &Arc<Entry>) {
-    let (state, reason, notice) = {
-        let record = entry.record();
+    let (event, notice) = {
+        let mut record = entry.record();
+        record.announced = true;
         let manifest = &record.manifest;
-        let due = (manifest.background || manifest.handed_over) && !manifest.published.notification;
         let reason = manifest.outcome.as_ref().map(|outcome| outcome.reason);
-        (manifest.state, reason, due.then(|| completion_notice(manifest)))
+        let event = (!manifest.published.completion).then_some((manifest.state, reason));
+        (event, record.notice_due())
     };
-    let kind = if state == State::LostOnRestore { EventKind::Lost } else { EventKind::Completed };
-    shared.publish(entry, kind, state, reason);
+    if let Some((state, reason)) = event {
+        let kind = if state == State::LostOnRestore { EventKind::Lost } else { EventKind::Completed };
+        shared.publish(entry, kind, state, reason);
+    }
     if let Some(notice) = notice {
         shared.notify(entry.owner, notice);
     }

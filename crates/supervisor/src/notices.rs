@@ -57,14 +57,19 @@ pub(crate) fn learnt(shared: &Arc<Shared>, owner: Owner, handles: &[Handle]) {
 /// Marks the completion notice as delivered, in memory at once and on disk soon after: a crash between delivers it
 /// again, with the same id.
 fn settle(shared: &Arc<Shared>, entry: Arc<Entry>) {
-    {
+    let was_due = {
         let mut record = entry.record();
         if record.completion.is_none() || record.manifest.published.notification {
             return;
         }
+        let was_due = record.notice_due().is_some();
         record.manifest.published.notification = true;
+        was_due
+    };
+    // Where no notice was due, a restart knows that without the mark.
+    if was_due {
+        remember(shared, &entry);
     }
-    remember(shared, &entry);
 }
 
 /// Saves what is marked in memory.

@@ -6,16 +6,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use procyard_core::{Handle, Owner};
-use procyard_manifest::spool_name;
+use procyard_manifest::{Manifest, spool_name};
 use tracing::warn;
 
 use crate::SupervisorError;
 use crate::entry::Entry;
+use crate::finish::never_ran;
 use crate::shared::{Registry, Shared};
 
 impl Registry {
     pub(crate) fn insert(&mut self, entry: Arc<Entry>) {
-        if let Some(key) = &entry.record().manifest.command.idempotency {
+        let never_ran = never_ran(&entry.record().manifest);
+        if let Some(key) = entry.record().manifest.command.idempotency.as_ref().filter(|_| !never_ran) {
             let named = (entry.handle, key.digest.clone());
             self.idempotent.insert((entry.owner, key.key.clone()), named);
         }
@@ -36,16 +38,20 @@ impl Registry {
         }
     }
 
+    /// Lets the idempotency key of a process start another one.
+    pub(crate) fn free_key(&mut self, owner: Owner, manifest: &Manifest) {
+        let Some(key) = &manifest.command.idempotency else { return };
+        let key = (owner, key.key.clone());
+        if self.idempotent.get(&key).is_some_and(|(handle, _)| *handle == manifest.identity.handle) {
+            self.idempotent.remove(&key);
+        }
+    }
+
     /// Takes a process out, with what it holds of the limits.
     pub(crate) fn remove(&mut self, entry: &Entry) {
         self.entries.remove(&(entry.owner, entry.handle));
         let mut record = entry.record();
-        if let Some(key) = &record.manifest.command.idempotency {
-            let key = (entry.owner, key.key.clone());
-            if self.idempotent.get(&key).is_some_and(|(handle, _)| *handle == entry.handle) {
-                self.idempotent.remove(&key);
-            }
-        }
+        self.free_key(entry.owner, &record.manifest);
         if let Some(reservation) = record.reservation.take() {
             self.ledger.release(reservation);
         }

@@ -39,6 +39,14 @@ pub(crate) struct Registry {
     ticks: u64,
 }
 
+impl Registry {
+    /// The next moment of use.
+    pub(crate) fn tick(&mut self) -> u64 {
+        self.ticks += 1;
+        self.ticks
+    }
+}
+
 /// The head of the stream that is kept beside the window, for head-and-tail results after any flood.
 const HEAD_BYTES: usize = 16 * 1024;
 
@@ -95,8 +103,7 @@ impl Shared {
     /// The process of this owner. One lookup under one lock: a foreign handle and a missing one are the same.
     pub(crate) fn find(&self, owner: Owner, handle: &Handle) -> Result<Arc<Entry>, SupervisorError> {
         let mut registry = self.registry();
-        registry.ticks += 1;
-        let tick = registry.ticks;
+        let tick = registry.tick();
         let entry = registry.entries.get(&(owner, *handle)).cloned();
         drop(registry);
         let entry = entry.ok_or(SupervisorError::NotFound)?;
@@ -150,34 +157,19 @@ impl Shared {
 
     /// Queues an event with the stable id that the manifest holds for it.
     pub(crate) fn publish(&self, entry: &Arc<Entry>, kind: EventKind, state: State, reason: Option<Reason>) {
-        let event = {
-            let record = entry.record();
-            let manifest = &record.manifest;
-            let ends = matches!(kind, EventKind::Completed | EventKind::Lost);
-            let outcome = manifest.outcome.as_ref().filter(|_| ends);
-            let id = match kind {
-                EventKind::Started => manifest.ids.started,
-                EventKind::Backgrounded => manifest.ids.backgrounded,
-                EventKind::StopRequested => manifest.ids.stop_requested,
-                EventKind::Completed => manifest.ids.completed,
-                EventKind::Lost => manifest.ids.lost,
-            };
-            LifecycleEvent {
-                id,
-                identity: manifest.identity,
-                kind,
-                state,
-                reason,
-                created_at: manifest.created_at,
-                started_at: manifest.started_at,
-                finished_at: manifest.finished_at.filter(|_| ends),
-                exit_code: outcome.and_then(|outcome| outcome.exit_code),
-                signal: outcome.and_then(|outcome| outcome.signal).filter(|_| state != State::Exited),
-                diagnostic: outcome.and_then(|outcome| outcome.diagnostic.clone()),
-            }
-        };
-        debug_assert_eq!(event.check(), Ok(()), "{event:?}");
+        let event = event_of(&entry.record().manifest, kind, state, reason);
         self.events.push(EventItem { event, entry: Arc::clone(entry) });
+    }
+
+    /// Queues `backgrounded` for a process that was handed over, unless it has ended: nothing is said of a process
+    /// after its end.
+    pub(crate) fn publish_hand_over(&self, entry: &Arc<Entry>) {
+        let record = entry.record();
+        if record.completion.is_none() {
+            let event = event_of(&record.manifest, EventKind::Backgrounded, State::Running, None);
+            // Queued under the lock that the end takes before its own event.
+            self.events.push(EventItem { event, entry: Arc::clone(entry) });
+        }
     }
 
     /// Whether this session can announce completions.
@@ -186,6 +178,33 @@ impl Shared {
             .get()
             .is_some_and(|services| services.notifier.is_some() && services.publisher.is_some())
     }
+}
+
+fn event_of(manifest: &Manifest, kind: EventKind, state: State, reason: Option<Reason>) -> LifecycleEvent {
+    let ends = matches!(kind, EventKind::Completed | EventKind::Lost);
+    let outcome = manifest.outcome.as_ref().filter(|_| ends);
+    let id = match kind {
+        EventKind::Started => manifest.ids.started,
+        EventKind::Backgrounded => manifest.ids.backgrounded,
+        EventKind::StopRequested => manifest.ids.stop_requested,
+        EventKind::Completed => manifest.ids.completed,
+        EventKind::Lost => manifest.ids.lost,
+    };
+    let event = LifecycleEvent {
+        id,
+        identity: manifest.identity,
+        kind,
+        state,
+        reason,
+        created_at: manifest.created_at,
+        started_at: manifest.started_at,
+        finished_at: manifest.finished_at.filter(|_| ends),
+        exit_code: outcome.and_then(|outcome| outcome.exit_code),
+        signal: outcome.and_then(|outcome| outcome.signal).filter(|_| state != State::Exited),
+        diagnostic: outcome.and_then(|outcome| outcome.diagnostic.clone()),
+    };
+    debug_assert_eq!(event.check(), Ok(()), "{event:?}");
+    event
 }
 
 /// Runs blocking work on a blocking thread; a panic there is an internal error here.
