@@ -3,11 +3,14 @@
 //!
 //! Not for output: the [drain](crate::drain) reads, and [settle](crate::settle) decides when all is read.
 
+use std::future::{Future as _, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use procyard_core::{Causes, EventKind, NotificationId, Reason, Requester, State, StopKind};
-use procyard_manifest::{Durability, StopRecord};
+use procyard_manifest::{Durability, StopRecord, TerminalRecord};
 use procyard_runner::{Delivery, ExitStatus, Process, Signal, TerminalSize};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -15,8 +18,9 @@ use tracing::{debug, warn};
 
 use crate::drain::Drain;
 use crate::entry::Entry;
+use crate::finish::give_up;
 use crate::shared::{Shared, fill_random};
-use crate::{Lease, LeftoverPolicy, Notice, NoticeKind, SupervisorError};
+use crate::{LeftoverPolicy, Notice, NoticeKind, SupervisorError};
 
 /// How many orders may wait for one actor; who sends more waits until it has obeyed some.
 pub(crate) const MAILBOX: usize = 32;
@@ -61,7 +65,6 @@ pub(crate) struct Actor {
     pub(crate) causes: Causes,
     pub(crate) leftovers: LeftoverPolicy,
     pub(crate) stall_window: Option<Duration>,
-    pub(crate) lease: Lease,
     pub(crate) deadline: Option<Instant>,
     /// When a terminate becomes a kill.
     pub(crate) kill_at: Option<Instant>,
@@ -77,10 +80,6 @@ pub(crate) struct Actor {
 }
 
 impl Actor {
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "it is built in one place, and each part has its own owner before"
-    )]
     pub(crate) fn new(
         shared: Arc<Shared>,
         entry: Arc<Entry>,
@@ -89,7 +88,6 @@ impl Actor {
         drain: Drain,
         leftovers: LeftoverPolicy,
         stall_window: Option<Duration>,
-        lease: Lease,
     ) -> Self {
         let deadline = entry.record().deadline.map(|deadline| Instant::now() + deadline);
         Self {
@@ -101,7 +99,6 @@ impl Actor {
             causes: Causes::default(),
             leftovers,
             stall_window,
-            lease,
             deadline,
             kill_at: None,
             proof_due: None,
@@ -112,8 +109,26 @@ impl Actor {
         }
     }
 
-    /// Sees the process to its end.
-    pub(crate) async fn run(mut self) {
+    /// Sees the process to its end, also when its runner, which is foreign code, panics on the way.
+    pub(crate) async fn run(self) {
+        let (shared, entry) = (Arc::clone(&self.shared), Arc::clone(&self.entry));
+        let mut drained = self.drain.at_eof.clone();
+        let mut life = Box::pin(self.live());
+        let sound = poll_fn(|context| {
+            let polled = catch_unwind(AssertUnwindSafe(|| life.as_mut().poll(context)));
+            polled.map_or(Poll::Ready(false), |poll| poll.map(|()| true))
+        })
+        .await;
+        // Whatever is left of the process goes here, its tree included.
+        drop(life);
+        if !sound {
+            let bound = shared.limits.proof_bound;
+            let _ = tokio::time::timeout(bound, drained.wait_for(|ended| *ended)).await;
+            give_up(&shared, &entry).await;
+        }
+    }
+
+    async fn live(mut self) {
         let exit = self.until_leader_ends().await;
         debug!(handle = ?self.entry.handle, "the leader has ended");
         let late = self.take_typed_orders();
@@ -305,7 +320,13 @@ impl Actor {
     async fn resize(&self, size: TerminalSize) -> Result<(), SupervisorError> {
         let bound = self.shared.limits.proof_bound;
         match tokio::time::timeout(bound, self.process.resize(size)).await {
-            Ok(resized) => resized.map_err(SupervisorError::from),
+            Ok(Ok(())) => {
+                self.entry.record().manifest.terminal =
+                    Some(TerminalRecord { rows: size.rows, cols: size.cols });
+                self.drain.sizes.send_replace(Some(size));
+                Ok(())
+            }
+            Ok(Err(error)) => Err(error.into()),
             Err(_) => Err(SupervisorError::Internal("the runner did not resize a terminal in time")),
         }
     }

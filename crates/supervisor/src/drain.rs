@@ -9,12 +9,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use procyard_core::Stream;
-use procyard_runner::Output;
+use procyard_runner::{Output, TerminalSize};
 use procyard_spool::Spool;
 use tokio::io::{AsyncRead as _, ReadBuf};
 use tokio::sync::watch;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::entry::{Entry, Progress};
 use crate::{Clock, Pace};
@@ -53,6 +53,10 @@ pub(crate) struct Drain {
     pub(crate) unpaced: CancellationToken,
     /// Ends the drain wherever it is.
     pub(crate) stop: CancellationToken,
+    /// The size that the terminal was given last; recorded in the stream.
+    pub(crate) sizes: watch::Sender<Option<TerminalSize>>,
+    /// A drain that nobody holds any more ends.
+    _ending: DropGuard,
     task: tokio::task::JoinHandle<Option<Spool>>,
 }
 
@@ -70,14 +74,17 @@ impl Drain {
         let (stop, unpaced) = (CancellationToken::new(), CancellationToken::new());
         let taps = streams.into_iter().map(|(stream, source)| Tap::new(stream, source)).collect();
         let pace = pace.map(|pace| Pacer { pace, pausing, lifted: unpaced.clone() });
-        let reader = Reader { entry, clock, spool: Some(spool), taps, turn: 0, pace };
+        let sizes = watch::Sender::new(None);
+        let resized = sizes.subscribe();
+        let reader = Reader { entry, clock, spool: Some(spool), taps, turn: 0, pace, resized };
         let stopped = stop.clone();
         let task = tokio::spawn(async move {
             let spool = reader.run(stopped).await;
             eof.send_replace(true);
             spool
         });
-        Self { at_eof, paused, unpaced, stop, task }
+        let ending = stop.clone().drop_guard();
+        Self { at_eof, paused, unpaced, stop, sizes, _ending: ending, task }
     }
 
     /// Ends the drain and gives the spool back; `None` if a panic took it.
@@ -96,6 +103,7 @@ struct Reader {
     /// Which tap is asked first: the one after that which was read last, so that neither starves the other.
     turn: usize,
     pace: Option<Pacer>,
+    resized: watch::Receiver<Option<TerminalSize>>,
 }
 
 /// Holds reading back while a reader is behind.
@@ -141,6 +149,10 @@ impl Reader {
             let read = tokio::select! {
                 biased;
                 () = stop.cancelled() => None,
+                Ok(()) = self.resized.changed() => {
+                    self.record_size();
+                    continue;
+                }
                 read = read_any(&mut self.taps, self.turn) => read,
                 () = sleep_until(due) => {
                     self.release_held(due).await;
@@ -185,6 +197,14 @@ impl Reader {
             self.taps[at].take(count)
         };
         self.append_tap(at, keep).await;
+    }
+
+    /// Records in the stream that the terminal has another size from here on.
+    fn record_size(&mut self) {
+        let size = *self.resized.borrow_and_update();
+        if let (Some(size), Some(spool)) = (size, &mut self.spool) {
+            spool.mark_resize(self.clock.now(), size.rows, size.cols);
+        }
     }
 
     /// Appends what a tap's buffer holds, but its last `keep` bytes.

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::actor::Order;
 use crate::input::InputQueue;
-use crate::{Notice, NoticeKind, Snapshot, StdinStatus};
+use crate::{Lease, Notice, NoticeKind, Snapshot, StdinStatus};
 
 /// How far the output has come.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +39,8 @@ pub(crate) struct Record {
     pub(crate) manifest: Manifest,
     /// The lifetime deadline in force.
     pub(crate) deadline: Option<Duration>,
+    /// The access to the workspace, until the terminal manifest is saved.
+    pub(crate) lease: Option<Lease>,
     /// The slot of a running process.
     pub(crate) reservation: Option<Reservation>,
     /// The bytes on disk of a completed one.

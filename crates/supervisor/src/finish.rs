@@ -3,6 +3,7 @@
 //!
 //! Not for deciding the state: that is [`Causes`](procyard_core::Causes).
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,11 +14,11 @@ use procyard_spool::Spool;
 use tokio::time::Instant;
 use tracing::{error, warn};
 
+use crate::Notice;
 use crate::actor::{Actor, until};
 use crate::entry::Entry;
 use crate::outbox::NoticeItem;
 use crate::shared::{Shared, blocking};
-use crate::{Lease, Notice};
 
 /// How often a terminal manifest is tried before waiters are woken without it.
 const SAVE_ATTEMPTS: u32 = 3;
@@ -43,7 +44,7 @@ impl Actor {
                 ..Outcome::diagnosed(Reason::Failed, "its start could not be recorded, so it was ended")
             };
         }
-        let Self { shared, entry, process, drain, lease, .. } = self;
+        let Self { shared, entry, process, drain, .. } = self;
         // The tree is gone: what the pipes still hold is little, and is read whether or not a reader keeps up.
         drain.unpaced.cancel();
         let spool = {
@@ -58,7 +59,7 @@ impl Actor {
         if tokio::time::timeout(shared.limits.proof_bound, process.close()).await.is_err() {
             warn!(handle = ?entry.handle, "the runner did not close a process in time");
         }
-        terminalise(&shared, &entry, state, outcome, spool, lease).await;
+        terminalise(&shared, &entry, state, outcome, spool).await;
     }
 }
 
@@ -78,6 +79,27 @@ async fn await_end_of_output(shared: &Shared, entry: &Entry, mut at_eof: tokio::
     }
 }
 
+/// Records the end of a process whose supervision broke down; its tree was killed when it was let go.
+pub(crate) async fn give_up(shared: &Arc<Shared>, entry: &Arc<Entry>) {
+    error!(handle = ?entry.handle, "the supervision of a process broke down");
+    if entry.record().completion.is_some() {
+        return;
+    }
+    if let Some(input) = &entry.input {
+        input.close();
+    }
+    let outcome = Outcome::diagnosed(Reason::Failed, SUPERVISION_LOST);
+    terminalise(shared, entry, State::Failed, outcome, None).await;
+}
+
+/// Gives the lease back. What it calls is foreign code, whose panic must not keep anybody waiting.
+fn release_lease(entry: &Entry) {
+    let lease = entry.record().lease.take();
+    if catch_unwind(AssertUnwindSafe(|| drop(lease))).is_err() {
+        error!(handle = ?entry.handle, "a lease could not be given back");
+    }
+}
+
 /// Makes a process terminal. The one place that does.
 pub(crate) async fn terminalise(
     shared: &Arc<Shared>,
@@ -85,7 +107,6 @@ pub(crate) async fn terminalise(
     state: State,
     outcome: Outcome,
     spool: Option<Spool>,
-    lease: Lease,
 ) {
     let (disk_bytes, degraded) = settle_spool(shared, entry, spool).await;
     let finished_at = shared.clock.now();
@@ -126,7 +147,7 @@ pub(crate) async fn terminalise(
             registry.free_key(entry.owner, &record.manifest);
         }
     }
-    drop(lease);
+    release_lease(entry);
     entry.life.send_modify(|life| {
         life.state = state;
         life.teardown_failed = false;

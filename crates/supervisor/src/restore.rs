@@ -123,6 +123,7 @@ fn register(shared: &Arc<Shared>, manifests: Vec<Manifest>) {
             let record = Record {
                 manifest,
                 deadline: None,
+                lease: None,
                 reservation: None,
                 retained: Some(registry.ledger.adopt(bytes)),
                 completion,

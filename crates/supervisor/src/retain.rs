@@ -9,10 +9,20 @@ use procyard_core::{Handle, Owner};
 use procyard_manifest::{Manifest, spool_name};
 use tracing::warn;
 
-use crate::SupervisorError;
 use crate::entry::Entry;
 use crate::finish::never_ran;
 use crate::shared::{Registry, Shared};
+use crate::{Notice, SupervisorError};
+
+/// Notices of evicted processes that are kept for their owners; metadata only, so many fit.
+const UNCLAIMED_MAX: usize = 1024;
+
+/// A notice that outlived its process, since its owner did not ask in time.
+pub(crate) struct Unclaimed {
+    pub(crate) owner: Owner,
+    pub(crate) completion: u64,
+    pub(crate) notice: Notice,
+}
 
 impl Registry {
     pub(crate) fn insert(&mut self, entry: Arc<Entry>) {
@@ -57,6 +67,12 @@ impl Registry {
         }
         if let Some(retained) = record.retained.take() {
             self.ledger.forget(retained);
+        }
+        if let Some((completion, notice)) = record.completion.zip(record.notice_due()) {
+            if self.unclaimed.len() >= UNCLAIMED_MAX {
+                self.unclaimed.pop_front();
+            }
+            self.unclaimed.push_back(Unclaimed { owner: entry.owner, completion, notice });
         }
     }
 
@@ -110,6 +126,9 @@ impl Shared {
     /// Takes a process that never came to be out of the registry.
     pub(crate) fn forget(&self, entry: &Entry) {
         self.registry().remove(entry);
+        let lease = entry.record().lease.take();
+        // Outside the lock: it calls whoever lent it.
+        drop(lease);
     }
 
     /// Removes the manifest, then the spool, of each on a blocking thread: a crash between leaves an orphan spool, which

@@ -2,7 +2,7 @@
 //!
 //! Not for behaviour: each verb has its own file.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use procyard_core::{
@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::entry::Entry;
 use crate::outbox::{EventItem, NoticeItem, Outbox};
+use crate::retain::Unclaimed;
 use crate::{Clock, Services, SupervisorError};
 
 /// Where the session is in its life.
@@ -34,6 +35,8 @@ pub(crate) struct Registry {
     pub(crate) ledger: QuotaLedger,
     /// The process that an owner's idempotency key started, and the digest of its arguments.
     pub(crate) idempotent: HashMap<(Owner, String), (Handle, String)>,
+    /// Notices of evicted processes, the oldest first.
+    pub(crate) unclaimed: VecDeque<Unclaimed>,
     pub(crate) admitted: u64,
     pub(crate) completed: u64,
     ticks: u64,
@@ -76,6 +79,7 @@ impl Shared {
             entries: HashMap::new(),
             ledger: QuotaLedger::new(&limits),
             idempotent: HashMap::new(),
+            unclaimed: VecDeque::new(),
             admitted: 0,
             completed: 0,
             ticks: 0,

@@ -83,7 +83,7 @@ async fn run(
     options: StartOptions,
     mut reply: Reply,
 ) {
-    let admission = match admit(shared, owner, origin, prepared.as_ref(), &options) {
+    let admission = match admit(shared, owner, origin, prepared.as_ref(), lease, &options) {
         Ok(Admitted::New(admission)) => *admission,
         Ok(Admitted::Existing(handle)) => {
             let _ = reply.send(Ok(Claim { started: Started::Existing(handle), unclaimed: None }));
@@ -97,7 +97,6 @@ async fn run(
     let Admission { entry, spool, mut orders } = admission;
     if let Err(error) = record_starting(shared, &entry).await {
         shared.forget(&entry);
-        drop(lease);
         let _ = reply.send(Err(error));
         return;
     }
@@ -105,14 +104,14 @@ async fn run(
         Ok(launched) => launched,
         Err(failure) => {
             let (state, outcome) = failure.outcome();
-            terminalise(shared, &entry, state, outcome, Some(spool), lease).await;
+            terminalise(shared, &entry, state, outcome, Some(spool)).await;
             let _ = reply.send(Err(failure.error()));
             return;
         }
     };
     let handle = entry.handle;
     let background = options.background;
-    let actor = take_over(shared, &entry, launched, spool, orders, lease, options);
+    let actor = take_over(shared, &entry, launched, spool, orders, options);
     let started_at = shared.clock.now();
     let running = shared
         .update(&entry, Durability::Written, move |manifest| {
@@ -159,6 +158,7 @@ fn admit(
     owner: Owner,
     origin: Origin,
     prepared: &dyn PreparedProcess,
+    lease: Lease,
     options: &StartOptions,
 ) -> Result<Admitted, SupervisorError> {
     let ceiling = check(shared, owner, options)?;
@@ -202,6 +202,7 @@ fn admit(
     let record = Record {
         manifest,
         deadline: options.deadline,
+        lease: Some(lease),
         reservation: Some(reservation),
         retained: None,
         completion: None,
@@ -397,7 +398,6 @@ fn take_over(
     launched: Launched,
     spool: Spool,
     orders: mpsc::Receiver<Order>,
-    lease: Lease,
     options: StartOptions,
 ) -> Actor {
     let Launched { process, streams, stdin } = launched;
@@ -418,6 +418,5 @@ fn take_over(
         drain,
         options.leftovers,
         options.stall_window,
-        lease,
     )
 }

@@ -5,19 +5,22 @@
     reason = "each test binary uses its part; a failed unwrap is a failed test"
 )]
 
+pub(crate) mod brittle;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use procyard_core::{
-    ErrorCode, ExecutionId, Handle, LifecycleEvent, Limits, LoopId, Origin, Owner, SessionId, State, StopKind,
+    ErrorCode, ExecutionId, Handle, LifecycleEvent, Limits, LoopId, Origin, Owner, SessionId, State,
+    StopKind, Stream,
 };
 use procyard_runner::{CommandSpec, ProcessRequest, Runner, StdinMode, TerminalSize};
 use procyard_store::{Dir, FsDir};
 use procyard_supervisor::{
-    CommandRecord, CompletionNotifier, Lease, LifecyclePublisher, Notice, ReadFrom, ReadRequest,
+    CommandRecord, CompletionNotifier, Lease, LifecyclePublisher, Notice, Probe, ReadFrom, ReadRequest,
     ServiceError, Services, Snapshot, StartOptions, Started, StopRequest, StreamFilter, Supervisor,
-    SupervisorError, Target, Until, WaitMode,
+    SupervisorError, Target, Until, WaitMode, Waited,
 };
 use procyard_testkit::{DEADLINE, Script, ScriptedRunner};
 use tempfile::TempDir;
@@ -80,6 +83,17 @@ impl Yard {
 
     pub(crate) async fn on(place: Arc<TempDir>, script: Script, limits: Limits) -> Self {
         let root: Arc<dyn Dir> = FsDir::open(place.path()).unwrap();
+        Self::over(place, root, script, limits).await
+    }
+
+    /// A session whose storage fails as `faults` says.
+    pub(crate) async fn brittle(script: Script, faults: Arc<brittle::Faults>) -> Self {
+        let place = Arc::new(tempfile::tempdir().unwrap());
+        let root = brittle::BrittleDir::open(place.path(), faults);
+        Self::over(place, root, script, Limits::default()).await
+    }
+
+    async fn over(place: Arc<TempDir>, root: Arc<dyn Dir>, script: Script, limits: Limits) -> Self {
         let supervisor = Supervisor::new(owner(1).session, limits, root);
         let journal = Arc::new(Journal::default());
         supervisor.activate(Services::new(journal.clone(), journal.clone())).await.unwrap();
@@ -100,13 +114,22 @@ impl Yard {
         owner: Owner,
         options: StartOptions,
     ) -> Result<Handle, SupervisorError> {
+        self.try_start_with(owner, options, Lease::none()).await.map(Started::handle)
+    }
+
+    pub(crate) async fn try_start_with(
+        &self,
+        owner: Owner,
+        options: StartOptions,
+        lease: Lease,
+    ) -> Result<Started, SupervisorError> {
         let request = ProcessRequest {
             stdin: options.stdin,
             terminal: options.terminal,
             ..ProcessRequest::new(CommandSpec::Shell("play".into()), "/", origin())
         };
         let prepared = self.runner.prepare(request).await?;
-        self.supervisor.start(owner, origin(), prepared, Lease::none(), options).await.map(Started::handle)
+        self.supervisor.start(owner, origin(), prepared, lease, options).await
     }
 
     pub(crate) async fn start(&self, options: StartOptions) -> Handle {
@@ -187,6 +210,63 @@ impl Yard {
         names.sort();
         names
     }
+}
+
+/// Polls until it holds; on a paused clock that costs no time.
+pub(crate) async fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let end = tokio::time::Instant::now() + DEADLINE;
+    while !holds() {
+        assert!(tokio::time::Instant::now() < end, "this never came true: {what}");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+pub(crate) fn read_from(cursor: u64) -> ReadRequest {
+    ReadRequest { from: ReadFrom::Cursor(cursor), max_bytes: 1 << 20, streams: StreamFilter::Both }
+}
+
+pub(crate) fn target(handle: Handle, cursor: u64) -> Target {
+    Target { handle, cursor, probe: None }
+}
+
+/// Looks for bytes in the output of both streams, across the borders of chunks.
+pub(crate) struct Find {
+    wanted: Vec<u8>,
+    seen: Vec<u8>,
+    pub(crate) fed: u64,
+    pub(crate) finished: bool,
+    pub(crate) found: bool,
+}
+
+impl Find {
+    pub(crate) fn bytes(wanted: &[u8]) -> Box<Self> {
+        Box::new(Self { wanted: wanted.to_vec(), seen: Vec::new(), fed: 0, finished: false, found: false })
+    }
+}
+
+impl Probe for Find {
+    fn feed(&mut self, _: u64, _: Stream, bytes: &[u8]) -> bool {
+        self.fed += bytes.len() as u64;
+        self.seen.extend_from_slice(bytes);
+        self.found = self.seen.windows(self.wanted.len()).any(|window| window == self.wanted);
+        let kept = self.seen.len().saturating_sub(self.wanted.len());
+        self.seen.drain(..kept);
+        self.found
+    }
+
+    fn gap(&mut self, _: u64) {
+        self.seen.clear();
+    }
+
+    fn finish(&mut self) {
+        self.finished = true;
+    }
+}
+
+/// The probe of a target, as what it was.
+pub(crate) fn found(waited: Waited) -> Find {
+    let probe: Box<dyn std::any::Any> = waited.probe.unwrap();
+    *probe.downcast::<Find>().unwrap()
 }
 
 pub(crate) fn options() -> StartOptions {
