@@ -7,20 +7,21 @@
 
 pub(crate) mod brittle;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use procyard_core::{
-    ErrorCode, ExecutionId, Handle, LifecycleEvent, Limits, LoopId, Origin, Owner, SessionId, State,
-    StopKind, Stream,
+    ErrorCode, EventId, EventKind, ExecutionId, Handle, LifecycleEvent, Limits, LoopId, Origin, Owner,
+    SessionId, State, StopKind, Stream,
 };
 use procyard_runner::{CommandSpec, ProcessRequest, Runner, StdinMode, TerminalSize};
 use procyard_store::{Dir, FsDir};
 use procyard_supervisor::{
-    CommandRecord, CompletionNotifier, Lease, LifecyclePublisher, Notice, Probe, ReadFrom, ReadRequest,
-    ServiceError, Services, Snapshot, StartOptions, Started, StopRequest, StreamFilter, Supervisor,
-    SupervisorError, Target, Until, WaitMode, Waited,
+    CommandRecord, CompletionNotifier, Lease, LifecyclePublisher, Notice, NoticeKind, Probe, ReadFrom,
+    ReadRequest, ServiceError, Services, Snapshot, StartOptions, Started, StopRequest, StreamFilter,
+    Supervisor, SupervisorError, Target, Until, WaitMode, Waited,
 };
 use procyard_testkit::{DEADLINE, Script, ScriptedRunner};
 use tempfile::TempDir;
@@ -32,15 +33,46 @@ pub(crate) struct Journal {
     pub(crate) notices: Mutex<Vec<(Owner, Notice)>>,
     /// How many publications fail before one is taken.
     pub(crate) failures: Mutex<u32>,
+    /// How many notices fail before one is taken.
+    pub(crate) notice_failures: Mutex<u32>,
+    /// Whether publications never return.
+    pub(crate) hangs: AtomicBool,
+}
+
+impl Journal {
+    pub(crate) fn completions(&self, handle: Handle) -> Vec<EventId> {
+        let events = self.events.lock().unwrap();
+        let ends = events.iter().filter(|event| matches!(event.kind, EventKind::Completed | EventKind::Lost));
+        ends.filter(|event| event.identity.handle == handle).map(|event| event.id).collect()
+    }
+
+    pub(crate) fn noticed(&self) -> Vec<Handle> {
+        let notices = self.notices.lock().unwrap();
+        let ends = notices.iter().filter(|(_, notice)| notice.kind == NoticeKind::Completed);
+        ends.map(|(_, notice)| notice.handle).collect()
+    }
+}
+
+fn refusal() -> ServiceError {
+    ServiceError::from(Box::<dyn std::error::Error + Send + Sync>::from("not now"))
+}
+
+/// Counts down; true while there was something to count.
+fn counts_down(left: &Mutex<u32>) -> bool {
+    let mut left = left.lock().unwrap();
+    let fails = *left > 0;
+    *left -= u32::from(fails);
+    fails
 }
 
 #[async_trait]
 impl LifecyclePublisher for Journal {
     async fn publish(&self, event: &LifecycleEvent) -> Result<(), ServiceError> {
-        let mut failures = self.failures.lock().unwrap();
-        if *failures > 0 {
-            *failures -= 1;
-            return Err(ServiceError::from(Box::<dyn std::error::Error + Send + Sync>::from("not now")));
+        if self.hangs.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+        if counts_down(&self.failures) {
+            return Err(refusal());
         }
         self.events.lock().unwrap().push(event.clone());
         Ok(())
@@ -50,6 +82,9 @@ impl LifecyclePublisher for Journal {
 #[async_trait]
 impl CompletionNotifier for Journal {
     async fn notify(&self, owner: Owner, notice: &Notice) -> Result<(), ServiceError> {
+        if counts_down(&self.notice_failures) {
+            return Err(refusal());
+        }
         self.notices.lock().unwrap().push((owner, notice.clone()));
         Ok(())
     }
@@ -185,11 +220,7 @@ impl Yard {
     }
 
     /// The kinds and states of the events of one process, once `count` of them were published.
-    pub(crate) async fn events(
-        &self,
-        handle: Handle,
-        count: usize,
-    ) -> Vec<(procyard_core::EventKind, State)> {
+    pub(crate) async fn events(&self, handle: Handle, count: usize) -> Vec<(EventKind, State)> {
         let of = || -> Vec<_> {
             let events = self.journal.events.lock().unwrap();
             let mine = events.iter().filter(|event| event.identity.handle == handle);
@@ -239,8 +270,12 @@ pub(crate) struct Find {
 }
 
 impl Find {
-    pub(crate) fn bytes(wanted: &[u8]) -> Box<Self> {
-        Box::new(Self { wanted: wanted.to_vec(), seen: Vec::new(), fed: 0, finished: false, found: false })
+    pub(crate) fn bytes(wanted: &[u8]) -> Self {
+        Self { wanted: wanted.to_vec(), seen: Vec::new(), fed: 0, finished: false, found: false }
+    }
+
+    pub(crate) fn in_output_of(handle: Handle, wanted: &[u8]) -> Target {
+        Target { handle, cursor: 0, probe: Some(Box::new(Self::bytes(wanted))) }
     }
 }
 
