@@ -26,12 +26,6 @@ pub enum StopKind {
     Kill,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stop {
-    by: Requester,
-    kill: bool,
-}
-
 /// The causes delivered to one process so far.
 ///
 /// ```
@@ -44,7 +38,10 @@ struct Stop {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Causes {
     interrupt_open: bool,
-    stop: Option<Stop>,
+    /// The first terminate, where no kill came before it.
+    terminate: Option<Requester>,
+    /// The first kill. It replaces the terminate only if it is what ended the leader.
+    kill: Option<Requester>,
     /// SIGKILL went to a tree whose leader still lived.
     kill_met_leader: bool,
     /// SIGKILL followed a terminate, for the leader or for a descendant.
@@ -70,29 +67,27 @@ pub struct Verdict {
 }
 
 impl Causes {
-    /// A stop was delivered. The first cause stands; a kill that was asked for replaces a terminate or an
-    /// interrupt if the leader still lived. After the leader's end (see [`Causes::leader_ended`]) a stop counts
+    /// A stop was delivered. The first cause stands; a kill replaces an earlier terminate or interrupt if the leader
+    /// still lived and the kill is what ended it. After the leader's end (see [`Causes::leader_ended`]) a stop counts
     /// only while descendants are waited for, which is the only time that anybody delivers one.
     pub fn delivered(&mut self, kind: StopKind, by: Requester) {
-        let kill = match kind {
-            StopKind::Interrupt => {
-                self.interrupt_open = self.stop.is_none() && !self.leader_gone;
-                return;
-            }
-            StopKind::Terminate => false,
-            StopKind::Kill => true,
-        };
-        match self.stop {
-            None => {
-                self.stop = Some(Stop { by, kill });
+        match kind {
+            StopKind::Interrupt => self.interrupt_open |= !self.is_stopping() && !self.leader_gone,
+            StopKind::Terminate if !self.is_stopping() => {
+                self.terminate = Some(by);
                 self.after_leader = self.leader_gone;
             }
-            Some(earlier) if kill && !earlier.kill && (!self.leader_gone || self.after_leader) => {
-                self.stop = Some(Stop { by, kill });
+            StopKind::Terminate => {}
+            StopKind::Kill => {
+                if !self.is_stopping() {
+                    self.kill = Some(by);
+                    self.after_leader = self.leader_gone;
+                } else if self.kill.is_none() && (!self.leader_gone || self.after_leader) {
+                    self.kill = Some(by);
+                }
+                self.kill_met_leader |= !self.leader_gone;
             }
-            Some(_) => {}
         }
-        self.kill_met_leader |= kill && !self.leader_gone;
     }
 
     /// The grace of a terminate lapsed and SIGKILL was delivered to what was left.
@@ -102,9 +97,9 @@ impl Causes {
     }
 
     /// The grace of an interrupt lapsed, or further input was accepted after one that was typed: it no longer owns
-    /// an exit.
+    /// an exit, unless the leader had ended before.
     pub fn interrupt_lapsed(&mut self) {
-        self.interrupt_open = false;
+        self.interrupt_open &= self.leader_gone;
     }
 
     /// The leader's wait status is there. What is delivered from now on met no living leader.
@@ -114,7 +109,7 @@ impl Causes {
 
     /// Whether a terminate or kill was delivered.
     pub fn is_stopping(&self) -> bool {
-        self.stop.is_some()
+        self.terminate.is_some() || self.kill.is_some()
     }
 
     /// The verdict over a leader that ended as `end`.
@@ -129,17 +124,12 @@ impl Causes {
             // A leader that chose its own end in the instant before the kill reached it did not need the kill.
             self.kill_met_leader && !matches!(end, LeaderEnd::Code(_)) && signal.is_none_or(|s| s == SIGKILL)
         };
-        let (state, reason) = match self.stop {
-            Some(Stop { by: Requester::Deadline, kill: false }) => {
-                (TerminalState::TimedOut, Reason::TimedOut)
-            }
-            Some(Stop { by, kill }) if needed_kill || (kill && self.after_leader) => {
-                (TerminalState::Killed, stop_reason(by, Reason::Killed))
-            }
-            Some(Stop { by, kill: false }) => {
-                (TerminalState::Terminated, stop_reason(by, Reason::Terminated))
-            }
-            Some(Stop { kill: true, .. }) | None => self.unstopped(end),
+        let (state, reason) = match (self.terminate, self.kill) {
+            (_, Some(by)) if needed_kill || self.after_leader => killed(by),
+            (Some(Requester::Deadline), _) => (TerminalState::TimedOut, Reason::TimedOut),
+            (Some(by), _) if needed_kill => killed(by),
+            (Some(by), _) => (TerminalState::Terminated, stop_reason(by, Reason::Terminated)),
+            (None, _) => self.unstopped(end),
         };
         let exit_code = match (state, end) {
             (TerminalState::Exited, LeaderEnd::Code(code)) => Some(code),
@@ -157,6 +147,13 @@ impl Causes {
             LeaderEnd::Code(_) => (TerminalState::Exited, Reason::Exited),
             LeaderEnd::Signal(_) | LeaderEnd::Unknown => (TerminalState::Failed, Reason::Failed),
         }
+    }
+}
+
+fn killed(by: Requester) -> (TerminalState, Reason) {
+    match by {
+        Requester::Deadline => (TerminalState::TimedOut, Reason::TimedOut),
+        by => (TerminalState::Killed, stop_reason(by, Reason::Killed)),
     }
 }
 
@@ -257,12 +254,33 @@ mod tests {
     }
 
     #[test]
+    fn a_kill_that_came_too_late_leaves_the_terminate_before_it() {
+        let (terminate, kill) = (S(Terminate, Owner), S(Kill, Owner));
+        for end in [LeaderEnd::Signal(SIGTERM), LeaderEnd::Code(0)] {
+            check(&[terminate, kill], end, TerminalState::Terminated, Reason::Terminated);
+            check(&[S(Terminate, Deadline), kill], end, TerminalState::TimedOut, Reason::TimedOut);
+            check(&[S(Terminate, Shutdown), kill], end, TerminalState::Terminated, Reason::RunnerShutdown);
+        }
+    }
+
+    #[test]
+    fn what_follows_the_end_of_the_leader_takes_nothing_from_its_interrupt() {
+        let asked = S(Interrupt, Owner);
+        for late in [Lapse, asked] {
+            let steps = [asked, LeaderEnds, late];
+            check(&steps, LeaderEnd::Code(130), TerminalState::Interrupted, Reason::Interrupted);
+        }
+        check(&[LeaderEnds, asked], LeaderEnd::Code(0), TerminalState::Exited, Reason::Exited);
+    }
+
+    #[test]
     fn a_deadline_is_timed_out_however_the_leader_went() {
         for (steps, end) in [
             (&[S(Terminate, Deadline)][..], LeaderEnd::Code(0)),
             (&[S(Terminate, Deadline), Escalate][..], LeaderEnd::Signal(SIGKILL)),
             (&[S(Interrupt, Owner), S(Terminate, Deadline)][..], LeaderEnd::Signal(SIGINT)),
             (&[S(Terminate, Deadline), S(Terminate, Owner)][..], LeaderEnd::Signal(SIGTERM)),
+            (&[S(Kill, Deadline)][..], LeaderEnd::Signal(SIGKILL)),
         ] {
             check(steps, end, TerminalState::TimedOut, Reason::TimedOut);
         }

@@ -207,8 +207,7 @@ impl QuotaLedger {
     pub fn retain(&mut self, reservation: Reservation, bytes: u64) -> Retained {
         let bytes = bytes.min(reservation.request.spool_bytes);
         self.release(reservation);
-        self.usage.retained_bytes += bytes;
-        Retained { bytes }
+        self.adopt(bytes)
     }
 
     /// Counts output that a restore found. It is on disk whether or not it fits; starts are refused until

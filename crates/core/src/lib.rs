@@ -7,7 +7,7 @@
 //! - [`Handle`], [`Owner`], [`Identity`]: capability, authority, provenance;
 //! - [`State`], [`Causes`], [`Outcome`]: the life of a process, and which cause owns its end;
 //! - [`Limits`], [`QuotaLedger`]: bounds, and what is taken of them;
-//! - [`WorkspaceAccess`]: what of a workspace a process may write;
+//! - [`WorkspaceAccess`], [`LeaseTable`]: what of a workspace a process may write, and who may hold it with whom;
 //! - [`ErrorCode`], [`PublicError`]: the closed taxonomy of errors;
 //! - [`LifecycleEvent`]: the closed matrix of events.
 //!
@@ -31,6 +31,7 @@ mod cause;
 mod error;
 mod handle;
 mod identity;
+mod lease;
 mod ledger;
 mod lifecycle;
 mod limits;
@@ -49,6 +50,7 @@ pub use handle::{GENERATE_RETRIES, GenerateError, HANDLE_TEXT_LEN, Handle, Parse
 pub use identity::{
     EventId, ExecutionId, IdError, Identity, LoopId, NotificationId, Origin, Owner, SessionId,
 };
+pub use lease::{Lease, LeaseConflict, LeaseHolder, LeaseKind, LeaseTable};
 pub use ledger::{QuotaLedger, QuotaRequest, Refusal, Reservation, Retained, Usage, Waiter};
 pub use lifecycle::{EventKind, LifecycleEvent, MatrixError, Reason, matrix_admits};
 pub use limits::{InvalidSetting, LimitSettings, Limits};

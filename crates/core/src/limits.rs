@@ -185,6 +185,7 @@ impl LimitSettings {
             }
         }
         for (field, value) in [
+            ("running_per_loop", full.running_per_loop),
             ("running_per_session", full.running_per_session),
             ("retained_per_session", full.retained_per_session),
             ("waiters", full.waiters),

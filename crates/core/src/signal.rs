@@ -87,6 +87,7 @@ impl<'de> Deserialize<'de> for SignalNumber {
         named
             .or_else(|| text.strip_prefix("SIGRT").and_then(|number| number.parse().ok()))
             .and_then(Self::new)
+            .filter(|signal| signal.name() == text)
             .ok_or_else(|| serde::de::Error::custom("not the name of a signal"))
     }
 }

@@ -1,4 +1,4 @@
-//! The environment of a command: what it inherits, what is filtered, what is set for pipes.
+//! The environment of a command: what it inherits, what is filtered, what is set for pipes and for terminals.
 //!
 //! Not for the caller's changes being right: names and values are checked where a request is validated.
 
@@ -20,6 +20,9 @@ const FOR_PIPES: [(&str, &str); 7] = [
     ("DEBIAN_FRONTEND", "noninteractive"),
 ];
 
+/// Set for commands with a terminal unless the caller sets it.
+const FOR_TERMINALS: [(&str, &str); 1] = [("TERM", "xterm-256color")];
+
 const MINIMAL: [&str; 7] = ["PATH", "HOME", "USER", "LANG", "TMPDIR", "SHELL", "TZ"];
 
 /// Where programs are looked for when the environment has no `PATH`.
@@ -31,6 +34,7 @@ pub(crate) fn compose(
     wanted: &Environment,
     filter: &[String],
     workdir: &Path,
+    terminal: bool,
 ) -> BTreeMap<OsString, OsString> {
     let minimal = |name: &OsStr| {
         MINIMAL.iter().any(|kept| name == OsStr::new(kept)) || name.as_bytes().starts_with(b"LC_")
@@ -42,7 +46,7 @@ pub(crate) fn compose(
         })
         .filter(|(name, _)| !filter.iter().any(|pattern| matches_glob(pattern.as_bytes(), name.as_bytes())))
         .collect();
-    for (name, value) in FOR_PIPES {
+    for (name, value) in if terminal { &FOR_TERMINALS[..] } else { &FOR_PIPES[..] } {
         env.insert(name.into(), value.into());
     }
     // The inherited one names the supervisor's own directory; shells and tools trust it.
@@ -94,7 +98,7 @@ mod tests {
         let changes = changes.iter().map(|(name, value)| (name.into(), value.map(Into::into))).collect();
         let filter: Vec<_> = filter.iter().map(|pattern| (*pattern).to_owned()).collect();
         let inherited = inherited.iter().map(|(name, value)| (name.into(), value.into()));
-        compose(inherited, &Environment { base, changes }, &filter, Path::new("/w"))
+        compose(inherited, &Environment { base, changes }, &filter, Path::new("/w"), false)
             .into_iter()
             .map(|(name, value)| format!("{}={}", name.display(), value.display()))
             .filter(|line| !line.contains("PAGER") && !line.contains("GIT") && !line.contains("DEBIAN"))

@@ -26,6 +26,7 @@ pub(crate) struct Program {
     argv: Vec<CString>,
     env: Vec<CString>,
     workdir: CString,
+    terminal: bool,
     umask: Option<u32>,
     nice: Option<i32>,
     oom_score_adj: Option<i32>,
@@ -49,6 +50,7 @@ impl Program {
             argv: strings(body.argv)?,
             env: strings(body.env)?,
             workdir: CString::new(body.workdir).ok()?,
+            terminal: body.terminal,
             umask: body.umask,
             nice: body.nice,
             oom_score_adj: body.oom_score_adj,
@@ -117,6 +119,9 @@ fn prepare(
     dup2_stdin(stdio.stdin.as_fd()).map_err(around)?;
     dup2_stdout(stdio.stdout.as_fd()).map_err(around)?;
     dup2_stderr(stdio.stderr.as_fd()).map_err(around)?;
+    if program.terminal {
+        sys::take_terminal().map_err(around)?;
+    }
     // Ours are all close-on-exec by birth; this is for what a program that embeds us may have leaked.
     sys::cloexec_from(3);
     if let Some(nice) = program.nice {
@@ -172,6 +177,7 @@ mod tests {
             env: Vec::new(),
             path: path.into(),
             workdir: b"/".to_vec(),
+            terminal: false,
             umask: None,
             nice: None,
             oom_score_adj: None,

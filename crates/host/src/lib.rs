@@ -1,4 +1,4 @@
-//! A procyard runner for this machine: pipes, and process trees that cannot escape.
+//! A procyard runner for this machine: pipes, terminals, and process trees that cannot escape.
 //!
 //! Every command is the leader of a tree. A *shim*, a subreaper, is above each tree, and a *guardian* above all shims of
 //! one supervisor; where a cgroup can be made, each tree has a leaf of its own. Whoever of supervisor, guardian and shims
@@ -46,15 +46,23 @@ mod leader;
 #[cfg(target_os = "linux")]
 mod link;
 #[cfg(target_os = "linux")]
+mod prepared;
+#[cfg(target_os = "linux")]
 mod process;
+#[cfg(target_os = "linux")]
+mod queries;
 #[cfg(target_os = "linux")]
 mod runner;
 #[cfg(target_os = "linux")]
 mod shim;
 #[cfg(target_os = "linux")]
+mod streams;
+#[cfg(target_os = "linux")]
 mod sweep;
 #[cfg(target_os = "linux")]
 mod sys;
+#[cfg(target_os = "linux")]
+mod terminal;
 #[cfg(target_os = "linux")]
 mod tree;
 #[cfg(target_os = "linux")]

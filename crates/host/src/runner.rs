@@ -10,12 +10,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use procyard_runner::{
     Capabilities, CommandSpec, PreparedProcess, ProcessRequest, ResourceLimits, Runner, RunnerError,
-    RunnerErrorKind, Tier,
+    RunnerErrorKind, TerminalSize, Tier,
 };
 
 use crate::environment::{DEFAULT_PATH, compose};
 use crate::link::Link;
-use crate::process::Prepared;
+use crate::prepared::Prepared;
+use crate::terminal::Terminal;
 use crate::wire::{StartBody, WantedTier};
 use crate::{ContainmentReport, GuardianProgram, HostError, HostOptions, TierChoice};
 
@@ -35,6 +36,7 @@ struct Inner {
     wanted: WantedTier,
     shell: Shell,
     report: ContainmentReport,
+    terminals: bool,
     /// The guardian in use. Held for moments only.
     link: Mutex<Option<Arc<Link>>>,
     /// Held, on blocking threads only, while a guardian is started, so that there is one.
@@ -86,6 +88,7 @@ impl HostRunner {
             wanted,
             shell,
             report,
+            terminals: Terminal::open(TerminalSize::default()).is_ok(),
             link: Mutex::new(Some(link)),
             starting: Mutex::new(()),
         };
@@ -226,7 +229,13 @@ impl Inner {
             return Err(invalid(field, "the command holds a NUL"));
         }
         let inherited = std::env::vars_os();
-        let env = compose(inherited, &request.environment, &self.options.env_filter, &workdir);
+        let env = compose(
+            inherited,
+            &request.environment,
+            &self.options.env_filter,
+            &workdir,
+            request.terminal.is_some(),
+        );
         let path = env.get(OsStr::new("PATH")).cloned().unwrap_or_else(|| DEFAULT_PATH.into());
         let variable = |(name, value): (OsString, OsString)| {
             let mut variable = name.into_vec();
@@ -240,6 +249,7 @@ impl Inner {
             env: env.into_iter().map(variable).collect(),
             path: path.into_vec(),
             workdir: workdir.into_os_string().into_vec(),
+            terminal: request.terminal.is_some(),
             umask: self.options.umask,
             nice: request.limits.nice,
             oom_score_adj: request.limits.oom_score_adj,
@@ -250,16 +260,24 @@ impl Inner {
 #[async_trait]
 impl Runner for HostRunner {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { tier: Some(self.inner.report.tier.clone()), terminals: false }
+        Capabilities { tier: Some(self.inner.report.tier.clone()), terminals: self.inner.terminals }
     }
 
     async fn prepare(&self, request: ProcessRequest) -> Result<Box<dyn PreparedProcess>, RunnerError> {
-        if request.terminal.is_some() {
-            return Err(RunnerError::new(RunnerErrorKind::PtyUnavailable, "this runner has no terminals"));
+        let size = request.terminal;
+        if size.is_some_and(|size| size.rows == 0 || size.cols == 0) {
+            return Err(invalid("rows", "rows and cols are at least 1"));
         }
         let stdin = request.stdin;
         let body = self.inner.body(request)?;
         let link = self.link().await?;
-        Ok(Box::new(Prepared { runner: self.clone(), link, body, stdin }))
+        let terminal = size.map(Terminal::open).transpose().map_err(|error| {
+            RunnerError::new(
+                RunnerErrorKind::PtyUnavailable,
+                "no terminal is to be had; try again without one",
+            )
+            .with_source(error)
+        })?;
+        Ok(Box::new(Prepared { runner: self.clone(), link, body, stdin, terminal }))
     }
 }

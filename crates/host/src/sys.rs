@@ -257,3 +257,31 @@ pub(crate) fn watched(
     // SAFETY: an OwnedFd stays open and the same for as long as it exists, and it moves in.
     unsafe { tokio::io::unix::AsyncFd::register_with_interest(fd, interest) }.map_err(Into::into)
 }
+
+/// Opens the other side of a pseudo-terminal without looking for its path (`TIOCGPTPEER`, Linux 4.13).
+pub(crate) fn open_terminal_peer(master: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
+    // SAFETY: the argument of this request is a number, no pointer.
+    let fd = Errno::result(unsafe { libc::ioctl(master.as_raw_fd(), libc::TIOCGPTPEER, flags) })?;
+    // SAFETY: the kernel just made this descriptor, for us alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Sets a terminal's size in characters.
+pub(crate) fn set_terminal_size(terminal: BorrowedFd<'_>, rows: u16, cols: u16) -> Result<(), Errno> {
+    let size = libc::winsize { ws_row: rows, ws_col: cols, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the request reads one winsize.
+    Errno::result(unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) }).map(drop)
+}
+
+/// Signals the foreground process group of the terminal whose master this is.
+pub(crate) fn signal_terminal(master: BorrowedFd<'_>, signal: i32) -> Result<(), Errno> {
+    // SAFETY: the argument of this request is a number, no pointer.
+    Errno::result(unsafe { libc::ioctl(master.as_raw_fd(), libc::TIOCSIG, signal) }).map(drop)
+}
+
+/// Makes standard input the controlling terminal of this session leader.
+pub(crate) fn take_terminal() -> Result<(), Errno> {
+    // SAFETY: the argument of this request is a number, no pointer.
+    Errno::result(unsafe { libc::ioctl(libc::STDIN_FILENO, libc::TIOCSCTTY, 0) }).map(drop)
+}

@@ -79,6 +79,8 @@ pub(crate) struct StartBody {
     /// The child's own `PATH`.
     pub(crate) path: Vec<u8>,
     pub(crate) workdir: Vec<u8>,
+    /// Whether standard input is to be the controlling terminal.
+    pub(crate) terminal: bool,
     pub(crate) umask: Option<u32>,
     pub(crate) nice: Option<i32>,
     pub(crate) oom_score_adj: Option<i32>,

@@ -112,6 +112,8 @@ impl Manifest {
         let open = stored.state == State::Starting;
         fixed(self.started_at == stored.started_at || open, "started_at")?;
         fixed(self.tier == stored.tier || open, "tier")?;
+        let ceiling_stands = stored.spool.ceiling.is_none() || self.spool.ceiling == stored.spool.ceiling;
+        fixed(ceiling_stands, "spool.ceiling")?;
         let stop_stands = stored.stop_requested.is_none() || self.stop_requested == stored.stop_requested;
         fixed(stop_stands, "stop_requested")?;
         let trail_stands = self.transfers.starts_with(&stored.transfers);

@@ -238,7 +238,7 @@ pub struct SpoolBounds {
     pub total_bytes: u64,
     /// The cursor of the oldest byte that is kept.
     pub retained_from: u64,
-    /// How much of it is kept: the ceiling that the spool was written with.
+    /// How much of it is kept: the ceiling that the spool is written with. Stays as it was first set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<u64>,
     /// What the spool takes on disk, where it was measured. May shrink.

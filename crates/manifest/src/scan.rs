@@ -5,12 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
+use procyard_core::Handle;
 use procyard_store::{EntryKind, sweep_temporaries};
 
 use crate::error::LoadError;
 use crate::name::{Named, draft_name, manifest_name, read, spool_name};
 use crate::record::Manifest;
-use crate::store::ManifestStore;
+use crate::store::{Draft, ManifestStore};
 
 /// What [`ManifestStore::scan`] found.
 #[derive(Debug, Default)]
@@ -56,27 +57,13 @@ impl ManifestStore {
         scan.orphan_spools =
             spools.iter().filter(|handle| !manifests.contains_key(handle)).map(spool_name).collect();
         for handle in drafts.iter().filter(|handle| !manifests.contains_key(handle)) {
-            self.sweep(&draft_name(handle), &mut scan)?;
+            self.dir().remove_file(&draft_name(handle))?;
+            scan.swept_temporaries += 1;
         }
         scan.manifests.reserve(manifests.len());
         for (handle, kind) in manifests {
             let name = manifest_name(&handle);
-            let loaded = if kind == EntryKind::File {
-                self.read_one(&name, &handle)
-            } else {
-                Err(LoadError::Corrupt { why: "it is not a regular file".to_owned() })
-            };
-            match loaded {
-                Ok(manifest) if drafts.contains(&handle) => {
-                    let draft_name = draft_name(&handle);
-                    match self.read_one(&draft_name, &handle) {
-                        Ok(draft) if draft.check_update(&manifest).is_ok() => scan.manifests.push(draft),
-                        _ => {
-                            self.sweep(&draft_name, &mut scan)?;
-                            scan.manifests.push(manifest);
-                        }
-                    }
-                }
+            match self.scan_one(&name, &handle, kind, drafts.contains(&handle), &mut scan.swept_temporaries) {
                 Ok(manifest) => scan.manifests.push(manifest),
                 Err(LoadError::Newer { version }) => scan.newer.push((name, version)),
                 Err(error) => scan.corrupt.push((name, error)),
@@ -87,9 +74,29 @@ impl ManifestStore {
         Ok(scan)
     }
 
-    fn sweep(&self, name: &str, scan: &mut Scan) -> io::Result<()> {
-        self.dir().remove_file(name)?;
-        scan.swept_temporaries += 1;
-        Ok(())
+    fn scan_one(
+        &self,
+        name: &str,
+        handle: &Handle,
+        kind: EntryKind,
+        has_draft: bool,
+        swept: &mut usize,
+    ) -> Result<Manifest, LoadError> {
+        if kind != EntryKind::File {
+            return Err(LoadError::Corrupt { why: "it is not a regular file".to_owned() });
+        }
+        let manifest = self.read_one(name, handle)?;
+        if !has_draft {
+            return Ok(manifest);
+        }
+        match self.draft_after(&manifest)? {
+            Draft::None => Ok(manifest),
+            Draft::Follows(later) => Ok(*later),
+            Draft::Stale => {
+                self.dir().remove_file(&draft_name(handle)).map_err(LoadError::Io)?;
+                *swept += 1;
+                Ok(manifest)
+            }
+        }
     }
 }

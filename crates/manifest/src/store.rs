@@ -23,9 +23,9 @@ pub enum Durability {
     /// The manifest is on disk when the call returns: it survives a power cut. Two waits for the disk.
     #[default]
     Synced,
-    /// The manifest survives the death of this process, and a power cut may bring the one before it back. No
-    /// wait for the disk. Meant for `running`: what is lost then is `starting`, which a restore treats the same. A
-    /// terminal manifest is always synced.
+    /// The manifest survives the death of this process, and a power cut may bring the last synced one back. No wait
+    /// for the disk. Meant for `running`, which a restore treats as `starting`, and for markers, whose loss means that
+    /// something is published once more under the same ID. The step into a terminal state is always synced.
     Written,
 }
 
@@ -84,6 +84,15 @@ pub(crate) struct Stored {
     pub(crate) manifest: Manifest,
     /// Whether a draft lies beside the manifest.
     draft: bool,
+}
+
+/// What lies beside a manifest.
+pub(crate) enum Draft {
+    None,
+    /// It is torn, or older than the manifest.
+    Stale,
+    /// It is whole and later.
+    Follows(Box<Manifest>),
 }
 
 impl ManifestStore {
@@ -146,7 +155,8 @@ impl ManifestStore {
             return Err(refusal);
         }
         // After a failed write the entry stays out of the map: the next save finds out what is on disk.
-        let draft = durability == Durability::Written && !manifest.state.is_terminal();
+        let ends = manifest.state.is_terminal() && !stored.manifest.state.is_terminal();
+        let draft = durability == Durability::Written && !ends;
         if draft {
             write_draft(self.dir(), &draft_name(&handle), &bytes).map_err(ManifestError::Io)?;
         } else {
@@ -194,10 +204,22 @@ impl ManifestStore {
 
     fn read(&self, handle: &Handle) -> Result<Stored, LoadError> {
         let manifest = self.read_one(&manifest_name(handle), handle)?;
+        Ok(match self.draft_after(&manifest)? {
+            Draft::None => Stored { manifest, draft: false },
+            Draft::Stale => Stored { manifest, draft: true },
+            Draft::Follows(later) => Stored { manifest: *later, draft: true },
+        })
+    }
+
+    /// What lies beside `manifest`. One of a later version, or one that cannot be read, may be what counts: then
+    /// nobody can say what does.
+    pub(crate) fn draft_after(&self, manifest: &Manifest) -> Result<Draft, LoadError> {
+        let handle = &manifest.identity.handle;
         match self.read_one(&draft_name(handle), handle) {
-            Err(LoadError::Missing) => Ok(Stored { manifest, draft: false }),
-            Ok(draft) if draft.check_update(&manifest).is_ok() => Ok(Stored { manifest: draft, draft: true }),
-            _ => Ok(Stored { manifest, draft: true }),
+            Ok(draft) if draft.check_update(manifest).is_ok() => Ok(Draft::Follows(Box::new(draft))),
+            Ok(_) | Err(LoadError::Corrupt { .. }) => Ok(Draft::Stale),
+            Err(LoadError::Missing) => Ok(Draft::None),
+            Err(error) => Err(error),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Manifests on disk: the kinds of failure, what is never overwritten, what a crash leaves.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+
 mod common;
 
 use std::fs;
@@ -205,7 +207,7 @@ fn a_written_manifest_is_found_after_a_restart_and_replaced_by_a_synced_one() {
 }
 
 #[test]
-fn a_terminal_manifest_is_synced_whatever_was_asked_for() {
+fn the_step_into_a_terminal_state_is_synced_whatever_was_asked_for() {
     let place = Place::new();
     let store = place.store();
     store.create(&admitted(1)).unwrap();
@@ -213,6 +215,25 @@ fn a_terminal_manifest_is_synced_whatever_was_asked_for() {
     store.save_with(&exited(1), Durability::Written).unwrap();
     assert!(!place.draft(&admitted(1)).exists());
     assert_eq!(fs::read(place.manifest(&admitted(1))).unwrap(), exited(1).to_json().unwrap());
+}
+
+#[test]
+fn a_marker_need_not_be_synced_and_leaves_the_synced_result_as_it_is() {
+    let place = Place::new();
+    let store = place.store();
+    store.create(&admitted(1)).unwrap();
+    store.save(&running(1)).unwrap();
+    store.save(&exited(1)).unwrap();
+    let mut marked = exited(1);
+    marked.published.completion = true;
+    store.save_with(&marked, Durability::Written).unwrap();
+    marked.published.notification = true;
+    store.save_with(&marked, Durability::Written).unwrap();
+    assert_eq!(fs::read(place.manifest(&admitted(1))).unwrap(), exited(1).to_json().unwrap());
+    assert_eq!(place.store().load(&admitted(1).identity.handle).unwrap(), marked);
+    assert_eq!(place.store().scan().unwrap().manifests, [marked]);
+    store.remove(&admitted(1).identity.handle).unwrap();
+    assert!(place.names().is_empty());
 }
 
 #[test]
@@ -228,6 +249,8 @@ fn a_draft_that_a_power_cut_tore_at_any_length_leaves_the_synced_manifest() {
             zeroed.resize(draft.len(), 0);
             zeroed
         }] {
+            // A fresh file each time: some file systems sync one that is truncated and closed.
+            fs::remove_file(place.draft(&admitted(1))).unwrap();
             fs::write(place.draft(&admitted(1)), torn).unwrap();
             let loaded = place.store().load(&admitted(1).identity.handle).unwrap();
             assert_eq!(loaded, admitted(1), "torn at {length}");
@@ -248,6 +271,21 @@ fn a_draft_older_than_its_manifest_is_not_believed() {
     fs::write(place.draft(&admitted(1)), running(1).to_json().unwrap()).unwrap();
     assert_eq!(place.store().load(&admitted(1).identity.handle).unwrap(), exited(1));
     assert_eq!(place.store().scan().unwrap().manifests, [exited(1)]);
+}
+
+#[test]
+fn a_draft_of_a_later_version_makes_the_manifest_one_of_that_version() {
+    let place = Place::new();
+    let store = place.store();
+    store.create(&admitted(1)).unwrap();
+    let later = r#"{"version": 3, "state": "hibernating"}"#;
+    fs::write(place.draft(&admitted(1)), later).unwrap();
+    let loaded = place.store().load(&admitted(1).identity.handle);
+    assert!(matches!(loaded, Err(LoadError::Newer { version: 3 })), "{loaded:?}");
+    assert!(matches!(place.store().save(&running(1)), Err(ManifestError::Stored(LoadError::Newer { .. }))));
+    let scan = place.store().scan().unwrap();
+    assert_eq!((scan.newer.len(), scan.manifests.len(), scan.swept_temporaries), (1, 0, 0));
+    assert_eq!(fs::read_to_string(place.draft(&admitted(1))).unwrap(), later, "it is left alone");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use std::process::ExitCode;
 
-use procyard_core::{ErrorCode, SignalNumber};
+use procyard_core::SignalNumber;
 use procyard_runner::{RunnerError, RunnerErrorKind, SpawnFailure};
 use procyard_supervisor::SupervisorError;
 
@@ -49,9 +49,4 @@ fn code_of(error: &anyhow::Error) -> u8 {
         }
         _ => FAULT,
     }
-}
-
-/// A public error in the words of the command line.
-pub(crate) fn refused(code: ErrorCode, message: &str) -> anyhow::Error {
-    anyhow::anyhow!("{message} ({code})")
 }

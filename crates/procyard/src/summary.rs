@@ -26,12 +26,13 @@ fn as_text(snapshot: &Snapshot) -> String {
     }
     text.push_str(&format!(" after {}, {} of output", duration(snapshot), bytes(snapshot.total_bytes)));
     if let Some(left) = snapshot.outcome.as_ref().and_then(|outcome| outcome.leftovers) {
-        let noun = if left.count == 1 { "process" } else { "processes" };
+        let many =
+            if left.count == 1 { "process that outlived it was" } else { "processes that outlived it were" };
         let done = match left.action {
-            procyard_core::LeftoverAction::Killed => "were ended",
-            procyard_core::LeftoverAction::Waited => "were waited for",
+            procyard_core::LeftoverAction::Killed => "ended",
+            procyard_core::LeftoverAction::Waited => "waited for",
         };
-        text.push_str(&format!("; {} {noun} that outlived it {done}", left.count));
+        text.push_str(&format!("; {} {many} {done}", left.count));
     }
     if snapshot.storage_degraded {
         text.push_str("; some output could not be kept");

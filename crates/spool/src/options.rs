@@ -34,6 +34,11 @@ impl Default for SpoolOptions {
 }
 
 impl SpoolOptions {
+    /// What the files of the spool stay below together, in bytes: 1.25 × the ceiling plus one segment.
+    pub fn disk_bound(&self) -> u64 {
+        self.ceiling().saturating_add(self.ceiling() / 4).saturating_add(self.segment())
+    }
+
     pub(crate) fn ceiling(&self) -> u64 {
         self.ceiling.max(1)
     }
@@ -41,10 +46,5 @@ impl SpoolOptions {
     /// Length at which a segment file is full, in bytes of file.
     pub(crate) fn segment(&self) -> u64 {
         (self.ceiling() / 8).next_multiple_of(crate::format::BLOCK).clamp(SMALLEST_SEGMENT, LARGEST_SEGMENT)
-    }
-
-    /// What all files may have together, in bytes of file: one less than the promise, which says "below".
-    pub(crate) fn disk(&self) -> u64 {
-        self.ceiling().saturating_add(self.ceiling() / 4).saturating_add(self.segment() - 1)
     }
 }

@@ -252,9 +252,9 @@ impl Recorder {
 
     /// Lets the oldest segments go that end at or before `cutoff`, and further ones until `more` bytes of file fit.
     fn retire(&mut self, cutoff: u64, more: u64) {
-        let allowed = self.shared.options.disk();
+        let bound = self.shared.options.disk_bound();
         loop {
-            let over = self.disk + more > allowed;
+            let over = self.disk + more >= bound;
             if over && let Some((base, size)) = self.spare.take() {
                 self.discard(base, size);
                 continue;
@@ -308,10 +308,8 @@ impl Recorder {
         }
     }
 
-    /// Makes everything that was written durable.
-    ///
-    /// Old bytes that were to be written over go first: what ends here takes no more than it has.
-    pub(crate) fn sync(&mut self) -> io::Result<()> {
+    /// Gives up old bytes that were to be written over, so that the files take no more than they hold.
+    pub(crate) fn trim(&mut self) {
         if let Some((base, size)) = self.spare.take() {
             self.discard(base, size);
         }
@@ -319,6 +317,11 @@ impl Recorder {
             current.cut(&mut self.disk);
         }
         self.shared.lock().disk = self.disk;
+    }
+
+    /// Makes everything that was written durable.
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
+        self.trim();
         let unsynced: Vec<u64> = {
             let state = self.shared.lock();
             state.segments.iter().filter(|segment| segment.unsynced).map(|segment| segment.base).collect()

@@ -71,6 +71,9 @@ impl SpoolReader {
         while until > oldest && have < max_bytes {
             let from = until.saturating_sub(step).max(oldest);
             let mut part = self.whole(from, until, streams)?;
+            if part.start_cursor > until {
+                break; // dropped meanwhile
+            }
             let missing = max_bytes - have;
             let begins = begin(&part.bytes);
             let surplus = (part.bytes.len() as u64).saturating_sub(missing);
@@ -170,7 +173,7 @@ fn join(parts: Vec<Page>, bounds: Bounds) -> Page {
                 let gap = Gap { offset: gap.offset + before, ..*gap };
                 match whole.gaps.last_mut() {
                     Some(last) if last.offset == gap.offset && last.until == gap.from => {
-                        last.until = gap.until
+                        last.until = gap.until;
                     }
                     _ => whole.gaps.push(gap),
                 }

@@ -97,7 +97,8 @@ impl Spool {
 
     /// Makes what was appended durable: segments, names, the directory itself. Blocks until the disk has it.
     ///
-    /// A hole that is still to be recorded is recorded first, so that the end of the stream is on disk too.
+    /// A hole that is still to be recorded is recorded first, so that the end of the stream is on disk too; and files
+    /// are cut to what they hold.
     pub fn sync(&mut self) -> io::Result<()> {
         let hole = self.recorder.record(self.total, self.total, self.last_at, std::iter::empty());
         let synced = self.recorder.sync();
@@ -121,7 +122,8 @@ impl Spool {
 
     /// Ends writing. Files are closed and the window's memory is given back, unless it holds bytes that the disk does
     /// not have. Nothing is synced.
-    pub fn finish(self) -> SpoolReader {
+    pub fn finish(mut self) -> SpoolReader {
+        self.recorder.trim();
         if self.recorder.recorded() == self.total {
             let mut state = self.shared.lock();
             state.window.clear();

@@ -1,7 +1,5 @@
 //! What stays, what goes, what it takes.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
-
 mod support;
 
 use std::sync::Arc;
@@ -158,7 +156,7 @@ fn looking_for_one_stream_ends_after_bounded_work() {
     let mut spool = Spool::create(dir, NAME, options(16 << 20, 0));
     spool.append(Stream::Stderr, at(1), b"far away");
     for _ in 0..200 {
-        spool.append(Stream::Stdout, at(1), &[b'x'; 50_000]);
+        spool.append(Stream::Stdout, at(1), &vec![b'x'; 50_000]);
     }
     let reader = spool.reader();
     let streams = StreamFilter::Only(Stream::Stderr);
@@ -167,4 +165,35 @@ fn looking_for_one_stream_ends_after_bounded_work() {
     assert!(reader.tail(100, streams).unwrap().bytes.is_empty());
     let lines = reader.tail_lines(1, 100_000, StreamFilter::Both).unwrap();
     assert_eq!((lines.bytes.len(), lines.start_cursor), (100_000, 10_000_008 - 100_000));
+}
+
+#[test]
+fn a_finished_spool_takes_no_more_than_it_holds() {
+    let (place, dir) = place();
+    let options = options(100_000, 0);
+    for synced in [false, true] {
+        let mut spool = Spool::create(Arc::clone(&dir), NAME, options);
+        for _ in 0..400 {
+            spool.append(Stream::Stdout, at(1), &[b'x'; 1000]);
+        }
+        if synced {
+            spool.sync().unwrap();
+        }
+        let reader = spool.finish();
+        let used = disk_use(place.path());
+        assert_eq!(used, reader.disk_bytes());
+        let kept = reader.bounds().total_bytes - reader.bounds().retained_from;
+        assert!(used < kept + kept / 20 + (16 << 10), "{used} for {kept}");
+        procyard_spool::remove(&*dir, NAME).unwrap();
+    }
+}
+
+#[test]
+fn what_the_files_may_take_follows_the_ceiling() {
+    let bound = |ceiling| options(ceiling, 0).disk_bound();
+    for ceiling in [0, 1, 1000, 1 << 20, (64 << 20) + 1, 8 << 30] {
+        assert_eq!(bound(ceiling), disk_bound(ceiling.max(1)));
+    }
+    assert_eq!(bound(64 << 20), 88 << 20);
+    assert_eq!(bound(u64::MAX), u64::MAX);
 }

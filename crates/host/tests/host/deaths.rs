@@ -44,6 +44,10 @@ pub(crate) fn trials() -> Vec<Trial> {
         killed_guardian,
     ));
     trials.extend(on_each_tier(
+        "a_guardian_that_dies_between_prepare_and_start_is_replaced",
+        dead_guardian_between_prepare_and_start,
+    ));
+    trials.extend(on_each_tier(
         "a_tree_that_nobody_can_vouch_for_is_never_called_empty",
         killed_shim_and_guardian,
     ));

@@ -1,6 +1,8 @@
 //! Tests of the host runner against real processes, with a `main` of their own: a guardian is this program entered
 //! again, and some tests need a supervisor that they can kill.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test without the harness is not known as one")]
+
 #[cfg(not(target_os = "linux"))]
 fn main() {}
 
@@ -18,6 +20,8 @@ mod scene;
 mod signals;
 #[cfg(target_os = "linux")]
 mod starting;
+#[cfg(target_os = "linux")]
+mod terminals;
 
 #[cfg(target_os = "linux")]
 fn main() {
@@ -26,12 +30,14 @@ fn main() {
     match arguments.next().as_deref() {
         Some("as-supervisor") => return deaths::be_supervisor(&arguments.next().unwrap()),
         Some("as-subreaper") => return gallery::be_subreaper(),
+        Some("as-root") => return ordinary_user::be_root(&arguments.next().unwrap()),
         Some("as-starter") => return leaks::be_starter(&arguments.next().unwrap()),
         _ => {}
     }
     let mut trials = Vec::new();
     trials.extend(starting::trials());
     trials.extend(signals::trials());
+    trials.extend(terminals::trials());
     trials.extend(gallery::trials());
     trials.extend(deaths::trials());
     trials.extend(leaks::trials());

@@ -1,13 +1,21 @@
 //! The same for a user without privileges: what is a matter of course for root may be refused to others.
 
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::time::Duration;
 
 use libtest_mimic::Trial;
+use procyard_core::{LeaderEnd, SIGKILL};
+use procyard_runner::{Signal, Tier, TreeProof};
+
+use crate::scene::{Scene, assert_emptied, eventually, on_each_tier, runner, start, within};
 
 /// `nobody`, by convention.
 const UID: u32 = 65534;
+/// Names a copy of this program that is root whoever executes it.
+const SETUID_PROGRAM: &str = "PROCYARD_TEST_SETUID_PROGRAM";
 
 pub(crate) fn trials() -> Vec<Trial> {
     if nix::unistd::geteuid().is_root() {
@@ -15,9 +23,42 @@ pub(crate) fn trials() -> Vec<Trial> {
             again();
             Ok(())
         })]
+    } else if std::env::var_os(SETUID_PROGRAM).is_some() {
+        on_each_tier("a_descendant_that_may_not_be_signalled_is_a_survivor_and_not_silence", setuid)
     } else {
         Vec::new()
     }
+}
+
+async fn setuid(tier: Tier) {
+    if tier != Tier::SUBREAPER {
+        // A cgroup ends whatever is in it.
+        return;
+    }
+    let runner = runner(&tier).await;
+    let scene = Scene::new();
+    let line = format!(r#"eval "$RECORD"; "${SETUID_PROGRAM}" as-root "$PIDS.release" & wait; sleep 1000"#);
+    let process = start(&runner, scene.request(&line)).await.unwrap();
+    scene.wait_for_records(2);
+    within(process.signal(Signal::Kill)).await.unwrap();
+    assert_eq!(within(process.wait()).await.status.unwrap().end(), LeaderEnd::Signal(SIGKILL));
+    within(async { while process.tree().await != TreeProof::Survivors(1) {} }).await;
+    let early = tokio::time::timeout(Duration::from_millis(300), process.emptied()).await;
+    assert!(early.is_err(), "never empty with a survivor");
+    assert_eq!(within(process.tree()).await, TreeProof::Survivors(1));
+    std::fs::write(scene.pids().with_extension("release"), "").unwrap();
+    assert_emptied(&*process).await;
+    scene.assert_no_survivor();
+}
+
+/// With all user ids root's, which an ordinary user may not signal: records itself, and stays until it is released.
+pub(crate) fn be_root(release: &str) {
+    let root = nix::unistd::Uid::from_raw(0);
+    nix::unistd::setresuid(root, root, root).expect("the file system admits setuid programs");
+    let own = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let record = std::fs::File::options().append(true).open(std::env::var_os("PIDS").unwrap());
+    record.unwrap().write_all(own.as_bytes()).unwrap();
+    eventually("it is released", || std::path::Path::new(release).exists().then_some(()));
 }
 
 #[expect(clippy::disallowed_methods, reason = "this program again, as another user")]
@@ -28,9 +69,13 @@ fn again() {
     let program = directory.path().join("host-tests");
     std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let setuid_program = directory.path().join("setuid-program");
+    std::fs::copy(&program, &setuid_program).unwrap();
+    std::fs::set_permissions(&setuid_program, std::fs::Permissions::from_mode(0o4755)).unwrap();
     let output = Command::new(&program)
         .args(["--test-threads=2", "--color=never"])
         .env_remove("TMPDIR")
+        .env(SETUID_PROGRAM, &setuid_program)
         .current_dir("/")
         .uid(UID)
         .gid(UID)
@@ -39,4 +84,5 @@ fn again() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains("test result: ok"), "{text}");
+    assert!(text.contains("may_not_be_signalled"), "the setuid program was tried: {text}");
 }

@@ -164,10 +164,9 @@ pub(crate) async fn start(
 pub(crate) fn within<T>(future: impl Future<Output = T>) -> impl Future<Output = T> {
     let caller = std::panic::Location::caller();
     async move {
-        match tokio::time::timeout(DEADLINE, future).await {
-            Ok(value) => value,
-            Err(_) => panic!("nothing happened within {DEADLINE:?}, at {caller}"),
-        }
+        tokio::time::timeout(DEADLINE, future)
+            .await
+            .unwrap_or_else(|_| panic!("nothing happened within {DEADLINE:?}, at {caller}"))
     }
 }
 

@@ -208,8 +208,8 @@ async fn wrong_requests() {
         assert_eq!(error.kind(), RunnerErrorKind::InvalidRequest(field), "{wrong:?}");
     }
     let mut wrong = argv(&["true"]);
-    wrong.terminal = Some(TerminalSize::default());
-    assert_eq!(runner.prepare(wrong).await.err().unwrap().kind(), RunnerErrorKind::PtyUnavailable);
+    wrong.terminal = Some(TerminalSize { rows: 0, cols: 80 });
+    assert_eq!(runner.prepare(wrong).await.err().unwrap().kind(), RunnerErrorKind::InvalidRequest("rows"));
     let mut nice = argv(&["sh", "-c", "kill -s SEGV $$"]);
     nice.limits.nice = Some(10);
     nice.limits.oom_score_adj = Some(500);

@@ -1,5 +1,9 @@
 //! One manifest for each state, the same for ever: the fixtures on disk are these.
-#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "each test file uses its part; a test that cannot go on stops"
+)]
 
 use procyard_core::{
     ExecutionId, Handle, Identity, LeaderEnd, LeftoverAction, Leftovers, LoopId, Origin, Outcome, Owner,
@@ -50,7 +54,7 @@ pub(crate) fn running(of: u8) -> Manifest {
     let mut manifest = admitted(of);
     manifest.state = State::Running;
     manifest.started_at = Some(at(1));
-    manifest.tier = "subreaper".to_owned();
+    "subreaper".clone_into(&mut manifest.tier);
     manifest
 }
 
@@ -103,8 +107,12 @@ pub(crate) fn sample(state: State) -> Manifest {
             manifest.handed_over = true;
             manifest.deadline_at = Some(at(600));
             manifest.last_output_at = Some(at(2));
-            manifest.spool =
-                SpoolBounds { total_bytes: 4096, retained_from: 0, disk_bytes: Some(8192), ceiling: None };
+            manifest.spool = SpoolBounds {
+                total_bytes: 4096,
+                retained_from: 0,
+                disk_bytes: Some(8192),
+                ceiling: Some(64 << 20),
+            };
         }
         State::Exited => {
             let ended = Outcome {
@@ -116,7 +124,7 @@ pub(crate) fn sample(state: State) -> Manifest {
                 total_bytes: 1 << 40,
                 retained_from: (1 << 40) - (64 << 20),
                 disk_bytes: None,
-                ceiling: None,
+                ceiling: Some(64 << 20),
             };
             manifest.published.completion = true;
             manifest.published.notification = true;
