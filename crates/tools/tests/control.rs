@@ -1,0 +1,253 @@
+//! Writing to, stopping and listing processes, and what is told of them without being asked.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Yard, call, code, id, owner};
+use procyard_runner::TerminalSize;
+use procyard_testkit::{Reaction, Script};
+use serde_json::{Value, json};
+
+async fn input(yard: &Yard, process: &str, arguments: Value) -> Value {
+    yard.call("ProcessInput", common::with(json!({"process_id": process}), arguments)).await
+}
+
+async fn stop(yard: &Yard, process: &str, arguments: Value) -> Value {
+    yard.call("ProcessStop", common::with(json!({"process_id": process}), arguments)).await
+}
+
+async fn with_stdin(yard: &Yard) -> String {
+    id(&yard.bash(json!({"background": true, "stdin": true})).await)
+}
+
+#[tokio::test(start_paused = true)]
+async fn input_gives_the_answer_from_where_the_output_ended() {
+    let yard = Yard::new(Script::new().stdout("prompt ").echo_input().exit(0)).await;
+    let process = with_stdin(&yard).await;
+    yard.output(&process, json!({"wait": "any"})).await;
+    let answer =
+        input(&yard, &process, json!({"data": "héllo\n", "yield_time_ms": 5000, "quiet_ms": 200})).await;
+    assert_eq!((&answer["accepted_bytes"], &answer["pending_bytes"]), (&json!(7), &json!(0)));
+    assert_eq!(
+        (&answer["output"], &answer["start_cursor"], &answer["stdin"]),
+        (&json!("héllo\n"), &json!(7), &json!("open"))
+    );
+    let all = input(&yard, &process, json!({"eof": true, "cursor": 0})).await;
+    assert_eq!(all["output"], "prompt héllo\n");
+    input(&yard, &process, json!({"eof": true})).await;
+    let end = yard.output(&process, json!({"wait": "any", "until": "exit"})).await;
+    assert_eq!(
+        (&end["status"], &end["output"], &end["stdin"]),
+        (&json!("exited"), &json!("prompt héllo\n"), &json!("closed"))
+    );
+    assert_eq!(code(&input(&yard, &process, json!({"data": "x"})).await), "stdin_closed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_process_cannot_take_is_refused_before_anything_is_written() {
+    let yard = Yard::new(Script::new()).await;
+    let closed = yard.background().await;
+    assert_eq!(code(&input(&yard, &closed, json!({"data": "x"})).await), "stdin_closed");
+    let piped = with_stdin(&yard).await;
+    for (arguments, expect, field) in [
+        (json!({"keys": ["up"], "data": "x"}), "pty_unavailable", "keys"),
+        (json!({"rows": 4, "cols": 4, "data": "x"}), "pty_unavailable", "rows"),
+        (json!({"cursor": 5, "data": "x"}), "cursor_ahead", "cursor"),
+        (json!({}), "invalid_arguments", "data"),
+    ] {
+        let error = input(&yard, &piped, arguments.clone()).await;
+        assert_eq!((code(&error), &error["error"]["field"]), (expect, &json!(field)), "{arguments}");
+        assert_eq!(error["error"]["effects"], "none");
+    }
+    let accepted = input(&yard, &piped, json!({"data": "y"})).await;
+    assert_eq!(accepted["accepted_bytes"], 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn input_that_is_not_read_is_refused_when_it_is_too_much() {
+    let yard = Yard::new(Script::new()).await;
+    let process = with_stdin(&yard).await;
+    let chunk = json!({"data": "x".repeat(500_000)});
+    let mut answers = Vec::new();
+    for _ in 0..4 {
+        answers.push(input(&yard, &process, chunk.clone()).await);
+    }
+    assert_eq!(answers[0]["accepted_bytes"], 500_000);
+    assert_eq!((code(&answers[3]), &answers[3]["error"]["retryable"]), ("input_backpressure", &json!(true)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_and_sizes_reach_a_terminal() {
+    let yard = Yard::new(Script::new().echo_input().exit(0)).await;
+    let process = id(&yard.bash(json!({"background": true, "tty": true})).await);
+    let arguments =
+        json!({"rows": 40, "cols": 90, "data": "a", "keys": ["ctrl-a", "enter"], "yield_time_ms": 1000});
+    let answer = input(&yard, &process, arguments).await;
+    assert_eq!(answer["accepted_bytes"], 3);
+    assert_eq!(yard.runner.last().unwrap().sizes(), [TerminalSize { rows: 40, cols: 90 }]);
+    let exact = yard.output(&process, json!({"encoding": "base64"})).await;
+    assert_eq!(exact["output"], "YQEN");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interrupt_does_not_escalate_and_a_repeated_stop_is_harmless() {
+    let script = Script::new().on_interrupt(Reaction::Ignore).on_terminate(Reaction::Die);
+    let yard = Yard::new(script).await;
+    let process = yard.background().await;
+    let interrupted = stop(&yard, &process, json!({"mode": "interrupt", "grace_ms": 500})).await;
+    assert_eq!((&interrupted["status"], &interrupted["tree_exited"]), (&json!("running"), &json!(false)));
+    let terminated = stop(&yard, &process, json!({})).await;
+    assert_eq!((&terminated["status"], &terminated["tree_exited"]), (&json!("terminated"), &json!(true)));
+    assert_eq!(terminated["escalated"], false);
+    let again = stop(&yard, &process, json!({"mode": "kill"})).await;
+    assert_eq!(again["status"], "terminated");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_ignores_a_terminate_is_killed_after_the_grace() {
+    let yard = Yard::new(Script::new().on_terminate(Reaction::Ignore)).await;
+    let process = yard.background().await;
+    let killed = stop(&yard, &process, json!({"mode": "terminate", "grace_ms": 1000})).await;
+    assert_eq!(
+        (&killed["status"], &killed["signal"], &killed["escalated"]),
+        (&json!("killed"), &json!("SIGKILL"), &json!(true))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_is_announced_once_in_values_and_text() {
+    let yard = Yard::new(Script::new().exit(4)).await;
+    yard.runner.then(Script::new().exit(0));
+    let process = id(&yard.bash(json!({"background": true, "description": "four <b>"})).await);
+    yard.ended(&process).await;
+    let reply = call(&yard.tools, "Bash", json!({"command": "true"})).await;
+    let notice = &reply.structured["notifications"][0];
+    assert_eq!(
+        (&notice["process_id"], &notice["status"], &notice["exit_code"]),
+        (&json!(process), &json!("exited"), &json!(4))
+    );
+    assert_eq!((&notice["kind"], &notice["description"]), (&json!("completed"), &json!("four <b>")));
+    assert!(reply.text.contains("<task-notification>\n<task-id>"), "{}", reply.text);
+    assert!(reply.text.contains("<summary>four &lt;b&gt; — exited 4 after "), "{}", reply.text);
+    reply.handed_to_transport();
+    assert!(yard.bash(json!({})).await.get("notifications").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_notice_in_a_result_that_was_lost_comes_again_with_the_same_id() {
+    let yard = Yard::new(Script::new().exit(4)).await;
+    let process = yard.background().await;
+    yard.ended(&process).await;
+    let lost = call(&yard.tools, "ProcessList", json!({})).await.structured["notifications"][0]["id"].clone();
+    let again = call(&yard.tools, "ProcessList", json!({})).await;
+    assert_eq!(again.structured["notifications"][0]["id"], lost);
+    again.handed_to_transport();
+    assert!(yard.call("ProcessList", json!({})).await.get("notifications").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_result_has_told_is_not_announced() {
+    let yard = Yard::new(Script::new().pause(Duration::from_secs(1)).exit(0)).await;
+    let waited = yard.background().await;
+    yard.output(&waited, json!({"wait": "any", "until": "exit"})).await;
+    let read = yard.background().await;
+    yard.ended(&read).await;
+    let told = yard.output(&read, json!({})).await;
+    assert!(told.get("notifications").is_none(), "{told}");
+    let stopped = yard.background().await;
+    stop(&yard, &stopped, json!({"mode": "kill"})).await;
+    assert!(yard.call("ProcessList", json!({})).await.get("notifications").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_wait_that_timed_out_or_a_list_has_shown_is_announced() {
+    let yard = Yard::new(Script::new().pause(Duration::from_secs(5)).exit(0)).await;
+    let process = yard.background().await;
+    yard.output(&process, json!({"wait": "any", "until": "exit", "timeout_ms": 1000})).await;
+    yard.ended(&process).await;
+    call(&yard.tools, "ProcessList", json!({})).await;
+    let told = yard.call("ProcessList", json!({})).await;
+    assert_eq!(told["notifications"][0]["process_id"], process.as_str());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_shows_a_notice_in_its_text_and_leaves_it_for_the_next_result() {
+    let yard = Yard::new(Script::new().exit(0)).await;
+    let process = yard.background().await;
+    yard.ended(&process).await;
+    let error = call(&yard.tools, "Bash", json!({})).await;
+    error.handed_to_transport();
+    assert!(error.is_error && error.text.contains("<task-notification>"), "{}", error.text);
+    assert_eq!(error.structured.as_object().unwrap().len(), 1);
+    assert_eq!(yard.call("ProcessList", json!({})).await["notifications"][0]["process_id"], process.as_str());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stall_is_told_with_how_long_and_how_much() {
+    let yard = Yard::new(Script::new().stdout("abc")).await;
+    let process = id(&yard.bash(json!({"background": true, "stall_ms": 5000})).await);
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let reply = call(&yard.tools, "ProcessList", json!({})).await;
+    let notice = &reply.structured["notifications"][0];
+    assert_eq!(
+        (&notice["kind"], &notice["process_id"], &notice["total_bytes"]),
+        (&json!("stalled"), &json!(process), &json!(3))
+    );
+    assert!(
+        notice["quiet_ms"].as_u64().unwrap() >= 5000 && reply.text.contains("<task-stall>"),
+        "{}",
+        reply.text
+    );
+    reply.handed_to_transport();
+    assert!(yard.call("ProcessList", json!({})).await.get("notifications").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_owner_hears_nothing() {
+    let yard = Yard::new(Script::new().exit(0)).await;
+    let process = yard.background().await;
+    yard.ended(&process).await;
+    let other = call(&yard.tools_of(owner(2)), "ProcessList", json!({})).await;
+    assert_eq!(other.structured, json!({"processes": []}));
+    assert_eq!(other.text, "[no processes]\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_shows_my_processes_newest_first_a_page_at_a_time() {
+    let yard = Yard::new(Script::new().stdout("x").exit(0)).await;
+    yard.runner.then(Script::new());
+    let first = id(&yard.call("Bash", json!({"argv": ["build", "a b"], "description": "the build"})).await);
+    let second = yard.background().await;
+    let list = yard.call("ProcessList", json!({"limit": 1})).await;
+    assert_eq!(
+        (&list["processes"][0]["process_id"], &list["processes"][0]["status"]),
+        (&json!(second), &json!("running"))
+    );
+    let rest = yard.call("ProcessList", json!({"page": list["next_page"]})).await;
+    let entry = &rest["processes"][0];
+    assert_eq!(
+        (&entry["process_id"], &entry["command"], &entry["description"]),
+        (&json!(first), &json!("build 'a b'"), &json!("the build"))
+    );
+    assert_eq!(
+        (&entry["exit_code"], &entry["total_bytes"], rest.get("next_page")),
+        (&json!(0), &json!(1), None)
+    );
+    let running = yard.call("ProcessList", json!({"state": "running"})).await;
+    assert_eq!(running["processes"].as_array().unwrap().len(), 1);
+    assert_eq!(code(&yard.call("ProcessList", json!({"page": "x"})).await), "invalid_arguments");
+}
+
+#[tokio::test(start_paused = true)]
+async fn quotas_refuse_and_recover() {
+    let yard = Yard::new(Script::new()).await;
+    let mut running = Vec::new();
+    for _ in 0..8 {
+        running.push(yard.background().await);
+    }
+    let refused = yard.bash(json!({"background": true})).await;
+    assert_eq!((code(&refused), &refused["error"]["retryable"]), ("process_quota_exceeded", &json!(true)));
+    stop(&yard, &running[0], json!({"mode": "kill"})).await;
+    yard.background().await;
+}
