@@ -3,11 +3,14 @@
 //!
 //! Not for output: the [drain](crate::drain) reads, and [settle](crate::settle) decides when all is read.
 
+use std::future::{Future as _, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use procyard_core::{Causes, EventKind, NotificationId, Reason, Requester, State, StopKind};
-use procyard_manifest::{Durability, StopRecord};
+use procyard_manifest::{Durability, StopRecord, TerminalRecord};
 use procyard_runner::{Delivery, ExitStatus, Process, Signal, TerminalSize};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -15,8 +18,9 @@ use tracing::{debug, warn};
 
 use crate::drain::Drain;
 use crate::entry::Entry;
+use crate::finish::give_up;
 use crate::shared::{Shared, fill_random};
-use crate::{Lease, LeftoverPolicy, Notice, NoticeKind, SupervisorError};
+use crate::{LeftoverPolicy, Notice, NoticeKind, SupervisorError};
 
 /// How many orders may wait for one actor; who sends more waits until it has obeyed some.
 pub(crate) const MAILBOX: usize = 32;
@@ -45,6 +49,7 @@ pub(crate) enum Happening {
     Ordered(Order),
     DeadlinePassed,
     GracePassed,
+    ProofOverdue,
     InterruptLapsed,
     Quiet,
     Resumed,
@@ -60,10 +65,13 @@ pub(crate) struct Actor {
     pub(crate) causes: Causes,
     pub(crate) leftovers: LeftoverPolicy,
     pub(crate) stall_window: Option<Duration>,
-    pub(crate) lease: Lease,
     pub(crate) deadline: Option<Instant>,
     /// When a terminate becomes a kill.
     pub(crate) kill_at: Option<Instant>,
+    /// When what SIGKILL was sent to must be gone.
+    proof_due: Option<Instant>,
+    /// SIGKILL has gone out, or was tried.
+    killing: bool,
     /// A stop is under way: the tree is being ended, whoever's cause owns the exit.
     pub(crate) stopping: bool,
     interrupt_until: Option<Instant>,
@@ -72,10 +80,6 @@ pub(crate) struct Actor {
 }
 
 impl Actor {
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "it is built in one place, and each part has its own owner before"
-    )]
     pub(crate) fn new(
         shared: Arc<Shared>,
         entry: Arc<Entry>,
@@ -84,7 +88,6 @@ impl Actor {
         drain: Drain,
         leftovers: LeftoverPolicy,
         stall_window: Option<Duration>,
-        lease: Lease,
     ) -> Self {
         let deadline = entry.record().deadline.map(|deadline| Instant::now() + deadline);
         Self {
@@ -96,21 +99,45 @@ impl Actor {
             causes: Causes::default(),
             leftovers,
             stall_window,
-            lease,
             deadline,
             kill_at: None,
+            proof_due: None,
+            killing: false,
             stopping: false,
             interrupt_until: None,
             stalled_at: None,
         }
     }
 
-    /// Sees the process to its end.
-    pub(crate) async fn run(mut self) {
+    /// Sees the process to its end, also when its runner, which is foreign code, panics on the way.
+    pub(crate) async fn run(self) {
+        let (shared, entry) = (Arc::clone(&self.shared), Arc::clone(&self.entry));
+        let mut drained = self.drain.at_eof.clone();
+        let mut life = Box::pin(self.live());
+        let sound = poll_fn(|context| {
+            let polled = catch_unwind(AssertUnwindSafe(|| life.as_mut().poll(context)));
+            polled.map_or(Poll::Ready(false), |poll| poll.map(|()| true))
+        })
+        .await;
+        // Whatever is left of the process goes here, its tree included.
+        drop(life);
+        if !sound {
+            let bound = shared.limits.proof_bound;
+            let _ = tokio::time::timeout(bound, drained.wait_for(|ended| *ended)).await;
+            give_up(&shared, &entry).await;
+        }
+    }
+
+    async fn live(mut self) {
         let exit = self.until_leader_ends().await;
         debug!(handle = ?self.entry.handle, "the leader has ended");
+        let late = self.take_typed_orders();
         self.causes.leader_ended();
         self.interrupt_until = None;
+        self.proof_due = None;
+        for order in late {
+            self.obey(order).await;
+        }
         let leftovers = self.settle().await;
         self.finish(exit, leftovers).await;
     }
@@ -126,6 +153,32 @@ impl Actor {
         }
     }
 
+    /// Heeds what was typed before the leader ended, perhaps because of it; gives the other orders back.
+    fn take_typed_orders(&mut self) -> Vec<Order> {
+        let mut others = Vec::new();
+        while others.len() < MAILBOX
+            && let Ok(order) = self.orders.try_recv()
+        {
+            match order {
+                Order::TypedInterrupt => self.typed_interrupt(),
+                Order::TypedOther => self.typed_other(),
+                other => others.push(other),
+            }
+        }
+        others
+    }
+
+    fn typed_interrupt(&mut self) {
+        self.causes.delivered(StopKind::Interrupt, Requester::Owner);
+        self.interrupt_until = None;
+    }
+
+    fn typed_other(&mut self) {
+        if self.interrupt_until.is_none() {
+            self.causes.interrupt_lapsed();
+        }
+    }
+
     /// What happens next. Cancellation safe: nothing is lost when another branch wins.
     pub(crate) async fn happening(&mut self) -> Happening {
         let quiet_at = self.quiet_at();
@@ -133,6 +186,7 @@ impl Actor {
         tokio::select! {
             Some(order) = self.orders.recv() => Happening::Ordered(order),
             () = until(self.kill_at) => Happening::GracePassed,
+            () = until(self.proof_due) => Happening::ProofOverdue,
             () = until(self.deadline) => Happening::DeadlinePassed,
             () = until(self.interrupt_until) => Happening::InterruptLapsed,
             () = until(quiet_at) => Happening::Quiet,
@@ -150,10 +204,16 @@ impl Actor {
                 let _ = self.stop(StopKind::Terminate, Requester::Deadline, grace).await;
             }
             Happening::GracePassed => {
-                self.kill_at = None;
+                self.await_proof();
                 if self.deliver(Signal::Kill).await.is_ok_and(|delivery| delivery.processes > 0) {
                     self.causes.escalated();
                 }
+            }
+            Happening::ProofOverdue => {
+                warn!(handle = ?self.entry.handle, "a killed tree is not gone; the attempt goes on");
+                self.set_teardown_failed(true);
+                self.await_proof();
+                let _ = self.deliver(Signal::Kill).await;
             }
             Happening::InterruptLapsed => {
                 self.interrupt_until = None;
@@ -179,21 +239,21 @@ impl Actor {
             }
             Order::LiftDeadline => self.deadline = None,
             Order::Resize { size, done } => {
-                let result = self.process.resize(size).await.map_err(SupervisorError::from);
-                let _ = done.send(result);
+                let _ = done.send(self.resize(size).await);
             }
-            Order::TypedInterrupt => {
-                self.causes.delivered(StopKind::Interrupt, Requester::Owner);
-                self.interrupt_until = None;
-            }
-            Order::TypedOther if self.interrupt_until.is_none() => self.causes.interrupt_lapsed(),
-            Order::TypedOther => {}
+            Order::TypedInterrupt => self.typed_interrupt(),
+            Order::TypedOther => self.typed_other(),
         }
     }
 
     /// Records the intent, delivers the first signal, and arms what follows it.
     async fn stop(&mut self, kind: StopKind, by: Requester, grace: Duration) -> Result<(), SupervisorError> {
-        self.record_intent(kind).await;
+        record_intent(&self.shared, &self.entry, State::Running, kind).await;
+        if self.is_repeated(kind) {
+            let due = Instant::now() + grace;
+            self.kill_at = self.kill_at.map(|earlier| earlier.min(due));
+            return Ok(());
+        }
         let signal = match kind {
             StopKind::Interrupt => Signal::Interrupt,
             StopKind::Terminate => Signal::Terminate,
@@ -214,7 +274,7 @@ impl Actor {
                 let due = now + grace;
                 self.kill_at = Some(self.kill_at.map_or(due, |earlier| earlier.min(due)));
             }
-            StopKind::Kill => self.kill_at = None,
+            StopKind::Kill => self.await_proof(),
         }
         self.stopping = true;
         // A signal whose fate is unknown counts as one that met the leader: the intent was there first.
@@ -226,6 +286,22 @@ impl Actor {
             self.causes.delivered(kind, by);
         }
         delivery.map(|_| ())
+    }
+
+    /// Whether a stop at least as strong is under way: it goes on, and no signal is sent again.
+    fn is_repeated(&self, kind: StopKind) -> bool {
+        match kind {
+            StopKind::Interrupt => false,
+            StopKind::Terminate => self.stopping,
+            StopKind::Kill => self.killing,
+        }
+    }
+
+    /// SIGKILL goes out: within the proof bound everything is gone, or it could not be torn down.
+    fn await_proof(&mut self) {
+        self.kill_at = None;
+        self.killing = true;
+        self.proof_due = Some(Instant::now() + self.shared.limits.proof_bound);
     }
 
     /// Delivers a signal; a runner that does not answer within the proof bound has failed.
@@ -241,32 +317,25 @@ impl Actor {
         }
     }
 
-    /// The first intent is recorded and published before its signal goes out.
-    async fn record_intent(&mut self, kind: StopKind) {
-        let reason = match kind {
-            StopKind::Interrupt => Reason::Interrupted,
-            StopKind::Terminate => Reason::Terminated,
-            StopKind::Kill => Reason::Killed,
-        };
-        if self.entry.record().manifest.stop_requested.is_some() {
-            return;
+    async fn resize(&self, size: TerminalSize) -> Result<(), SupervisorError> {
+        let bound = self.shared.limits.proof_bound;
+        match tokio::time::timeout(bound, self.process.resize(size)).await {
+            Ok(Ok(())) => {
+                self.entry.record().manifest.terminal =
+                    Some(TerminalRecord { rows: size.rows, cols: size.cols });
+                self.drain.sizes.send_replace(Some(size));
+                Ok(())
+            }
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => Err(SupervisorError::Internal("the runner did not resize a terminal in time")),
         }
-        let stop = StopRecord { reason, state: State::Running, at: self.shared.clock.now() };
-        let saved = self
-            .shared
-            .update(&self.entry, Durability::Written, move |manifest| manifest.stop_requested = Some(stop))
-            .await;
-        if let Err(error) = saved {
-            warn!(handle = ?self.entry.handle, %error, "a stop goes ahead although its intent could not be recorded");
-        }
-        self.shared.publish(&self.entry, EventKind::StopRequested, State::Running, Some(reason));
     }
 
     /// When the stall window will have passed without output; never twice for the same silence.
     fn quiet_at(&self) -> Option<Instant> {
         let window = self.stall_window?;
         let progress = *self.entry.progress.borrow();
-        (self.stalled_at != Some(progress.total_bytes)).then(|| progress.at + window)
+        if self.stalled_at == Some(progress.total_bytes) { None } else { progress.at.checked_add(window) }
     }
 
     fn report_stall(&mut self) {
@@ -298,6 +367,32 @@ impl Actor {
             notice
         };
         self.shared.notify(self.entry.owner, notice);
+    }
+}
+
+/// The first intent is recorded and published before its signal goes out.
+pub(crate) async fn record_intent(shared: &Arc<Shared>, entry: &Arc<Entry>, state: State, kind: StopKind) {
+    let reason = match kind {
+        StopKind::Interrupt => Reason::Interrupted,
+        StopKind::Terminate => Reason::Terminated,
+        StopKind::Kill => Reason::Killed,
+    };
+    let (known, recorded) = {
+        let record = entry.record();
+        (record.manifest.stop_requested.is_some(), record.manifest.state)
+    };
+    if known {
+        return;
+    }
+    let stop = StopRecord { reason, state, at: shared.clock.now() };
+    let saved =
+        shared.update(entry, Durability::Written, move |manifest| manifest.stop_requested = Some(stop)).await;
+    if let Err(error) = saved {
+        warn!(handle = ?entry.handle, %error, "a stop goes ahead although its intent could not be recorded");
+    }
+    // A process whose start could not be recorded is undone, not stopped.
+    if recorded == state {
+        shared.publish(entry, EventKind::StopRequested, state, Some(reason));
     }
 }
 

@@ -2,19 +2,19 @@
 //!
 //! Not for deciding when output is complete: the actor watches the drain and tells it when to end.
 
-use std::future::poll_fn;
+use std::future::{Future as _, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use procyard_core::Stream;
-use procyard_runner::Output;
+use procyard_runner::{Output, TerminalSize};
 use procyard_spool::Spool;
 use tokio::io::{AsyncRead as _, ReadBuf};
 use tokio::sync::watch;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::entry::{Entry, Progress};
 use crate::{Clock, Pace};
@@ -26,6 +26,9 @@ const BUFFER_LAST: usize = 256 * 1024;
 /// The most that is appended on the runtime's own threads: a write of this size to the page cache takes some tens
 /// of microseconds. What is larger goes to the blocking pool.
 const INLINE_APPEND: usize = 32 * 1024;
+
+/// The most that is read after a drain was told to end: what full pipes hold.
+const SWEEP_MAX: usize = 4 * 1024 * 1024;
 
 /// How long an incomplete character is held back for its rest, so that the other stream cannot split it.
 const HOLD: Duration = Duration::from_millis(5);
@@ -50,6 +53,10 @@ pub(crate) struct Drain {
     pub(crate) unpaced: CancellationToken,
     /// Ends the drain wherever it is.
     pub(crate) stop: CancellationToken,
+    /// The size that the terminal was given last; recorded in the stream.
+    pub(crate) sizes: watch::Sender<Option<TerminalSize>>,
+    /// A drain that nobody holds any more ends.
+    _ending: DropGuard,
     task: tokio::task::JoinHandle<Option<Spool>>,
 }
 
@@ -67,14 +74,17 @@ impl Drain {
         let (stop, unpaced) = (CancellationToken::new(), CancellationToken::new());
         let taps = streams.into_iter().map(|(stream, source)| Tap::new(stream, source)).collect();
         let pace = pace.map(|pace| Pacer { pace, pausing, lifted: unpaced.clone() });
-        let reader = Reader { entry, clock, spool: Some(spool), taps, turn: 0, pace };
+        let sizes = watch::Sender::new(None);
+        let resized = sizes.subscribe();
+        let reader = Reader { entry, clock, spool: Some(spool), taps, turn: 0, pace, resized };
         let stopped = stop.clone();
         let task = tokio::spawn(async move {
             let spool = reader.run(stopped).await;
             eof.send_replace(true);
             spool
         });
-        Self { at_eof, paused, unpaced, stop, task }
+        let ending = stop.clone().drop_guard();
+        Self { at_eof, paused, unpaced, stop, sizes, _ending: ending, task }
     }
 
     /// Ends the drain and gives the spool back; `None` if a panic took it.
@@ -93,6 +103,7 @@ struct Reader {
     /// Which tap is asked first: the one after that which was read last, so that neither starves the other.
     turn: usize,
     pace: Option<Pacer>,
+    resized: watch::Receiver<Option<TerminalSize>>,
 }
 
 /// Holds reading back while a reader is behind.
@@ -138,6 +149,10 @@ impl Reader {
             let read = tokio::select! {
                 biased;
                 () = stop.cancelled() => None,
+                Ok(()) = self.resized.changed() => {
+                    self.record_size();
+                    continue;
+                }
                 read = read_any(&mut self.taps, self.turn) => read,
                 () = sleep_until(due) => {
                     self.release_held(due).await;
@@ -145,19 +160,51 @@ impl Reader {
                 }
             };
             let Some((at, count)) = read else { break };
-            self.turn = (at + 1) % self.taps.len();
-            if count == 0 {
-                self.taps[at].source = None;
-                self.append_tap(at, 0).await;
-            } else {
-                let keep = self.taps[at].take(count);
-                self.append_tap(at, keep).await;
-            }
+            self.heed(at, count).await;
         }
+        self.sweep().await;
         for at in 0..self.taps.len() {
             self.append_tap(at, 0).await;
         }
         self.spool
+    }
+
+    /// Reads what the pipes hold at the end without waiting for more: nothing that was written is lost because
+    /// this machine was too busy to read it before.
+    async fn sweep(&mut self) {
+        let mut left = SWEEP_MAX;
+        while left > 0 {
+            let taps = &mut self.taps;
+            let turn = self.turn;
+            let at_once = poll_fn(|context| {
+                let read = std::pin::pin!(read_any(taps, turn)).poll(context);
+                Poll::Ready(if let Poll::Ready(read) = read { read } else { None })
+            });
+            // The runtime's fairness must not look like an empty pipe.
+            let Some((at, count)) = tokio::task::coop::unconstrained(at_once).await else { return };
+            left = left.saturating_sub(count.max(1));
+            self.heed(at, count).await;
+        }
+    }
+
+    /// Takes what a tap has read; nothing is its end of file.
+    async fn heed(&mut self, at: usize, count: usize) {
+        self.turn = (at + 1) % self.taps.len();
+        let keep = if count == 0 {
+            self.taps[at].source = None;
+            0
+        } else {
+            self.taps[at].take(count)
+        };
+        self.append_tap(at, keep).await;
+    }
+
+    /// Records in the stream that the terminal has another size from here on.
+    fn record_size(&mut self) {
+        let size = *self.resized.borrow_and_update();
+        if let (Some(size), Some(spool)) = (size, &mut self.spool) {
+            spool.mark_resize(self.clock.now(), size.rows, size.cols);
+        }
     }
 
     /// Appends what a tap's buffer holds, but its last `keep` bytes.
@@ -176,6 +223,7 @@ impl Reader {
             }
             let tap = &mut self.taps[at];
             tap.buffer = buffer;
+            tap.held = keep;
             tap.resize_for(end);
         }
         let tap = &mut self.taps[at];

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::actor::Order;
 use crate::input::InputQueue;
-use crate::{Notice, NoticeKind, Snapshot, StdinStatus};
+use crate::{Lease, Notice, NoticeKind, Snapshot, StdinStatus};
 
 /// How far the output has come.
 #[derive(Debug, Clone, Copy)]
@@ -39,14 +39,27 @@ pub(crate) struct Record {
     pub(crate) manifest: Manifest,
     /// The lifetime deadline in force.
     pub(crate) deadline: Option<Duration>,
+    /// The access to the workspace, until the terminal manifest is saved.
+    pub(crate) lease: Option<Lease>,
     /// The slot of a running process.
     pub(crate) reservation: Option<Reservation>,
     /// The bytes on disk of a completed one.
     pub(crate) retained: Option<Retained>,
     /// Its place in the order of completion, once it is terminal.
     pub(crate) completion: Option<u64>,
+    /// Whether its end was announced.
+    pub(crate) announced: bool,
     /// A stall that the owner has not been told of.
     pub(crate) stall: Option<Notice>,
+}
+
+impl Record {
+    /// The completion notice, where the process has ended and its owner is to get one and has not got it.
+    pub(crate) fn notice_due(&self) -> Option<Notice> {
+        let manifest = &self.manifest;
+        let due = (manifest.background || manifest.handed_over) && !manifest.published.notification;
+        (due && self.completion.is_some()).then(|| completion_notice(manifest))
+    }
 }
 
 /// Where output is read from.
@@ -165,6 +178,17 @@ impl Entry {
         }
     }
 
+    /// Takes over what a stored spool really holds, once it is open; less than was recorded is a damage.
+    pub(crate) fn believe(&self, reader: &SpoolReader) {
+        let found = reader.bounds().total_bytes;
+        {
+            let mut record = self.record();
+            let short = found < record.manifest.spool.total_bytes;
+            record.manifest.storage_degraded |= short || reader.degraded();
+        }
+        self.progress.send_modify(|progress| progress.total_bytes = found);
+    }
+
     /// The reader, if it needs no opening.
     pub(crate) fn open_reader(&self) -> Option<SpoolReader> {
         match &*self.source.try_lock().ok()? {
@@ -194,9 +218,10 @@ impl Entry {
             handed_over: manifest.background || manifest.handed_over,
             created_at: manifest.created_at,
             started_at: manifest.started_at,
-            finished_at: manifest.finished_at,
+            // Recorded a moment before the state lets it be seen.
+            finished_at: manifest.finished_at.filter(|_| life.state.is_terminal()),
             deadline: record.deadline,
-            outcome: manifest.outcome.clone(),
+            outcome: manifest.outcome.clone().filter(|_| life.state.is_terminal()),
             total_bytes: bounds.total_bytes,
             retained_from: bounds.retained_from,
             last_output_at: manifest.last_output_at,
@@ -222,10 +247,7 @@ impl Entry {
     /// The completion notice, where its owner is to get one and has not got it.
     pub(crate) fn pending_notice(&self) -> Option<(u64, Notice)> {
         let record = self.record();
-        let completion = record.completion?;
-        let manifest = &record.manifest;
-        let due = (manifest.background || manifest.handed_over) && !manifest.published.notification;
-        due.then(|| (completion, completion_notice(manifest)))
+        record.completion.zip(record.notice_due())
     }
 
     /// The stable id of its completion notice.
@@ -239,7 +261,7 @@ impl Entry {
 }
 
 /// The notice of a terminal manifest.
-pub(crate) fn completion_notice(manifest: &Manifest) -> Notice {
+fn completion_notice(manifest: &Manifest) -> Notice {
     let outcome = manifest.outcome.as_ref();
     Notice {
         id: manifest.ids.notification,

@@ -51,6 +51,9 @@ pub enum SupervisorError {
     /// Something that must be durable could not be written or read.
     #[error("the session's storage failed: {0}")]
     Storage(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The command was started and ended again, since that it runs could not be recorded.
+    #[error("the start could not be recorded: {0}")]
+    StartUnrecorded(#[source] Box<SupervisorError>),
     /// The output of this process does not read.
     #[error("the output does not read: {0}")]
     Spool(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -121,7 +124,7 @@ impl SupervisorError {
             Self::Invalid { .. } => ErrorCode::InvalidArguments,
             Self::IdempotencyConflict => ErrorCode::Conflict,
             Self::Runner(error) => error.code(),
-            Self::Storage(_) => ErrorCode::StorageUnavailable,
+            Self::Storage(_) | Self::StartUnrecorded(_) => ErrorCode::StorageUnavailable,
             Self::Spool(_) => ErrorCode::SpoolCorrupt,
             Self::CursorAhead { .. } => ErrorCode::CursorAhead,
             Self::StdinClosed(_) => ErrorCode::StdinClosed,
@@ -157,6 +160,11 @@ impl SupervisorError {
             .field("idempotency_key"),
             Self::Runner(error) => error.public(),
             Self::Storage(_) => say("the session's storage cannot be written".to_owned()).retryable(),
+            Self::StartUnrecorded(_) => say(
+                "the session's storage cannot be written; the command had begun and was ended: look before you repeat it"
+                    .to_owned(),
+            )
+            .effects(Effects::Unknown),
             Self::Spool(_) => say("the stored output of this process is damaged".to_owned()),
             Self::CursorAhead { total_bytes } => {
                 say(format!("the output ends at {total_bytes}; read from there or before")).field("cursor")

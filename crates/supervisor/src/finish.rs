@@ -3,21 +3,22 @@
 //!
 //! Not for deciding the state: that is [`Causes`](procyard_core::Causes).
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use procyard_core::{EventKind, LeaderEnd, Leftovers, Outcome, SUPERVISION_LOST, State};
+use procyard_core::{EventKind, LeaderEnd, Leftovers, Outcome, Reason, SUPERVISION_LOST, State};
 use procyard_manifest::{Durability, Manifest, spool_name};
 use procyard_runner::ExitStatus;
 use procyard_spool::Spool;
 use tokio::time::Instant;
 use tracing::{error, warn};
 
+use crate::Notice;
 use crate::actor::{Actor, until};
-use crate::entry::{Entry, completion_notice};
+use crate::entry::Entry;
 use crate::outbox::NoticeItem;
 use crate::shared::{Shared, blocking};
-use crate::{Lease, Notice};
 
 /// How often a terminal manifest is tried before waiters are woken without it.
 const SAVE_ATTEMPTS: u32 = 3;
@@ -34,7 +35,16 @@ impl Actor {
         if State::from(verdict.state) == State::Failed && exit.status.is_none() {
             outcome.diagnostic = Some(SUPERVISION_LOST.to_owned());
         }
-        let Self { shared, entry, process, drain, lease, .. } = self;
+        let mut state = State::from(verdict.state);
+        if self.entry.record().manifest.state == State::Starting {
+            state = State::Failed;
+            outcome = Outcome {
+                wait_status: exit.status,
+                leftovers,
+                ..Outcome::diagnosed(Reason::Failed, "its start could not be recorded, so it was ended")
+            };
+        }
+        let Self { shared, entry, process, drain, .. } = self;
         // The tree is gone: what the pipes still hold is little, and is read whether or not a reader keeps up.
         drain.unpaced.cancel();
         let spool = {
@@ -45,8 +55,11 @@ impl Actor {
             input.close();
             outcome.unread_input = input.pending();
         }
-        process.close().await;
-        terminalise(&shared, &entry, verdict.state.into(), outcome, spool, lease).await;
+        // The tree is proven empty; a runner that cannot let go of what is left keeps nobody waiting.
+        if tokio::time::timeout(shared.limits.proof_bound, process.close()).await.is_err() {
+            warn!(handle = ?entry.handle, "the runner did not close a process in time");
+        }
+        terminalise(&shared, &entry, state, outcome, spool).await;
     }
 }
 
@@ -66,6 +79,27 @@ async fn await_end_of_output(shared: &Shared, entry: &Entry, mut at_eof: tokio::
     }
 }
 
+/// Records the end of a process whose supervision broke down; its tree was killed when it was let go.
+pub(crate) async fn give_up(shared: &Arc<Shared>, entry: &Arc<Entry>) {
+    error!(handle = ?entry.handle, "the supervision of a process broke down");
+    if entry.record().completion.is_some() {
+        return;
+    }
+    if let Some(input) = &entry.input {
+        input.close();
+    }
+    let outcome = Outcome::diagnosed(Reason::Failed, SUPERVISION_LOST);
+    terminalise(shared, entry, State::Failed, outcome, None).await;
+}
+
+/// Gives the lease back. What it calls is foreign code, whose panic must not keep anybody waiting.
+fn release_lease(entry: &Entry) {
+    let lease = entry.record().lease.take();
+    if catch_unwind(AssertUnwindSafe(|| drop(lease))).is_err() {
+        error!(handle = ?entry.handle, "a lease could not be given back");
+    }
+}
+
 /// Makes a process terminal. The one place that does.
 pub(crate) async fn terminalise(
     shared: &Arc<Shared>,
@@ -73,7 +107,6 @@ pub(crate) async fn terminalise(
     state: State,
     outcome: Outcome,
     spool: Option<Spool>,
-    lease: Lease,
 ) {
     let (disk_bytes, degraded) = settle_spool(shared, entry, spool).await;
     let finished_at = shared.clock.now();
@@ -108,8 +141,13 @@ pub(crate) async fn terminalise(
         registry.completed += 1;
         record.completion = Some(registry.completed);
         record.stall = None;
+        // An end is a use: what has just ended is not the first to be evicted.
+        entry.touch(registry.tick());
+        if never_ran(&record.manifest) {
+            registry.free_key(entry.owner, &record.manifest);
+        }
     }
-    drop(lease);
+    release_lease(entry);
     entry.life.send_modify(|life| {
         life.state = state;
         life.teardown_failed = false;
@@ -121,6 +159,11 @@ pub(crate) async fn terminalise(
         shared.tasks.clone().spawn(async move { save_late(&shared, &entry, terminal).await });
     }
     shared.evict_surplus();
+}
+
+/// Whether a terminal process never ran: its idempotency key then starts the command when it comes again.
+pub(crate) fn never_ran(manifest: &Manifest) -> bool {
+    manifest.started_at.is_none() && manifest.state != State::LostOnRestore && manifest.state.is_terminal()
 }
 
 /// Syncs the output and gives its window back: a terminal manifest never names bytes that a power cut can take.
@@ -194,17 +237,21 @@ async fn save_late(
     }
 }
 
-/// Queues the lifecycle event of a terminal process, and the notice that its owner is to get.
+/// Queues the lifecycle event of a terminal process, and the notice that its owner is to get; what was published or
+/// delivered before a restart is not queued again.
 pub(crate) fn announce(shared: &Arc<Shared>, entry: &Arc<Entry>) {
-    let (state, reason, notice) = {
-        let record = entry.record();
+    let (event, notice) = {
+        let mut record = entry.record();
+        record.announced = true;
         let manifest = &record.manifest;
-        let due = (manifest.background || manifest.handed_over) && !manifest.published.notification;
         let reason = manifest.outcome.as_ref().map(|outcome| outcome.reason);
-        (manifest.state, reason, due.then(|| completion_notice(manifest)))
+        let event = (!manifest.published.completion).then_some((manifest.state, reason));
+        (event, record.notice_due())
     };
-    let kind = if state == State::LostOnRestore { EventKind::Lost } else { EventKind::Completed };
-    shared.publish(entry, kind, state, reason);
+    if let Some((state, reason)) = event {
+        let kind = if state == State::LostOnRestore { EventKind::Lost } else { EventKind::Completed };
+        shared.publish(entry, kind, state, reason);
+    }
     if let Some(notice) = notice {
         shared.notify(entry.owner, notice);
     }

@@ -43,12 +43,19 @@ pub(crate) async fn give(
     if writes {
         let input = check(&entry, request.data.len())?;
         let typed = input.is_terminal().then(|| request.data.contains(&INTERRUPT));
-        pending_bytes = input.push(request.data, request.eof).map_err(|error| explain(&entry, error))?;
-        if let Some(interrupt) = typed {
-            let order = if interrupt { Order::TypedInterrupt } else { Order::TypedOther };
-            // An actor that is gone needs no telling.
-            let _ = entry.orders.send(order).await;
-        }
+        // An actor that is gone needs no telling.
+        let told = match typed {
+            Some(interrupt) => entry.orders.reserve().await.ok().map(|place| (place, interrupt)),
+            None => None,
+        };
+        // Told before the process can have it: whatever it does because of it comes after.
+        let tell = || {
+            if let Some((place, interrupt)) = told {
+                place.send(if interrupt { Order::TypedInterrupt } else { Order::TypedOther });
+            }
+        };
+        pending_bytes =
+            input.push(request.data, request.eof, tell).map_err(|error| explain(&entry, error))?;
     }
     Ok(InputAccepted { accepted_bytes, pending_bytes, cursor_before })
 }

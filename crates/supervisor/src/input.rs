@@ -65,17 +65,27 @@ impl InputQueue {
 
     /// Whether `bytes` more would be accepted now.
     pub(crate) fn check(&self, bytes: usize) -> Result<(), SupervisorError> {
-        self.queue().admit(bytes, self.limit)
+        self.queue().admit(bytes as u64, self.limit)
     }
 
-    /// Accepts data, and end of file after it. End of file alone is idempotent on a pipe.
-    pub(crate) fn push(&self, data: Vec<u8>, eof: bool) -> Result<u64, SupervisorError> {
+    /// Accepts data, and end of file after it. End of file alone is idempotent on a pipe. `accepted` is called before
+    /// any of it can be written.
+    pub(crate) fn push(
+        &self,
+        data: Vec<u8>,
+        eof: bool,
+        accepted: impl FnOnce(),
+    ) -> Result<u64, SupervisorError> {
         let pending = {
             let mut queue = self.queue();
             if data.is_empty() && eof && queue.ended && !queue.broken {
                 return Ok(queue.pending);
             }
-            queue.admit(data.len(), self.limit)?;
+            // On a terminal end of file is a byte like others, and as many are bounded as of others.
+            let mark = u64::from(eof && self.terminal);
+            queue.admit(data.len() as u64 + mark, self.limit)?;
+            accepted();
+            queue.pending += mark;
             if !data.is_empty() {
                 queue.pending += data.len() as u64;
                 queue.pieces.push_back(Piece::Bytes(data));
@@ -177,6 +187,8 @@ impl InputQueue {
                 let ends: &[u8] = if *at_line_start { &[EOT] } else { &[EOT, EOT] };
                 input.write_all(ends).await?;
                 input.flush().await?;
+                self.queue().pending -= 1;
+                self.taken.notify_waiters();
                 *at_line_start = true;
                 Ok(true)
             }
@@ -189,12 +201,12 @@ impl InputQueue {
 }
 
 impl Queue {
-    fn admit(&self, bytes: usize, limit: u64) -> Result<(), SupervisorError> {
+    fn admit(&self, bytes: u64, limit: u64) -> Result<(), SupervisorError> {
         if self.ended || self.broken {
             return Err(SupervisorError::StdinClosed(StdinClosed::Eof));
         }
         let free = limit.saturating_sub(self.pending);
-        if bytes as u64 > free {
+        if bytes > free {
             return Err(SupervisorError::Backpressure { pending: self.pending, free });
         }
         Ok(())

@@ -16,7 +16,10 @@ use crate::shared::Shared;
 pub(crate) fn pending(shared: &Shared, owner: Owner) -> Vec<Notice> {
     let entries = shared.entries_of(owner);
     let mut completions: Vec<_> = entries.iter().filter_map(|entry| entry.pending_notice()).collect();
+    // After the entries, so that one that is evicted meanwhile is told twice rather than never.
+    completions.extend(shared.unclaimed_of(owner));
     completions.sort_by_key(|(order, _)| *order);
+    completions.dedup_by_key(|(order, _)| *order);
     let stalls = entries.iter().filter_map(|entry| entry.record().stall.clone());
     completions.into_iter().map(|(_, notice)| notice).chain(stalls).collect()
 }
@@ -27,10 +30,12 @@ pub(crate) fn any_pending(shared: &Shared, owner: Owner) -> bool {
         .entries_of(owner)
         .iter()
         .any(|entry| entry.pending_notice().is_some() || entry.record().stall.is_some())
+        || !shared.unclaimed_of(owner).is_empty()
 }
 
 /// These notices were handed to the transport.
 pub(crate) fn delivered(shared: &Arc<Shared>, owner: Owner, notices: &[NotificationId]) {
+    shared.claim(owner, |notice| notices.contains(&notice.id));
     for entry in shared.entries_of(owner) {
         if notices.contains(&entry.notification()) {
             settle(shared, entry);
@@ -45,6 +50,7 @@ pub(crate) fn delivered(shared: &Arc<Shared>, owner: Owner, notices: &[Notificat
 
 /// The owner knows these outcomes from results that were handed to the transport: their notices are suppressed.
 pub(crate) fn learnt(shared: &Arc<Shared>, owner: Owner, handles: &[Handle]) {
+    shared.claim(owner, |notice| handles.contains(&notice.handle));
     for handle in handles {
         if let Ok(entry) = shared.find(owner, handle)
             && entry.is_terminal()
@@ -54,17 +60,36 @@ pub(crate) fn learnt(shared: &Arc<Shared>, owner: Owner, handles: &[Handle]) {
     }
 }
 
+impl Shared {
+    /// The notices of this owner's evicted processes, with their places in the order of completion.
+    fn unclaimed_of(&self, owner: Owner) -> Vec<(u64, Notice)> {
+        let registry = self.registry();
+        let mine = registry.unclaimed.iter().filter(|unclaimed| unclaimed.owner == owner);
+        mine.map(|unclaimed| (unclaimed.completion, unclaimed.notice.clone())).collect()
+    }
+
+    /// Forgets notices of this owner's evicted processes.
+    fn claim(&self, owner: Owner, told: impl Fn(&Notice) -> bool) {
+        self.registry().unclaimed.retain(|unclaimed| unclaimed.owner != owner || !told(&unclaimed.notice));
+    }
+}
+
 /// Marks the completion notice as delivered, in memory at once and on disk soon after: a crash between delivers it
 /// again, with the same id.
 fn settle(shared: &Arc<Shared>, entry: Arc<Entry>) {
-    {
+    let was_due = {
         let mut record = entry.record();
         if record.completion.is_none() || record.manifest.published.notification {
             return;
         }
+        let was_due = record.notice_due().is_some();
         record.manifest.published.notification = true;
+        was_due
+    };
+    // Where no notice was due, a restart knows that without the mark.
+    if was_due {
+        remember(shared, &entry);
     }
-    remember(shared, &entry);
 }
 
 /// Saves what is marked in memory.

@@ -4,7 +4,7 @@
 //! is not marked, with the same ids.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -28,8 +28,15 @@ const CAPACITY: usize = 4096;
 /// An ordered queue with one consumer.
 pub(crate) struct Outbox<T> {
     /// Guards the queue; held for a push or a pop.
-    queue: Mutex<VecDeque<T>>,
+    queue: Mutex<Queue<T>>,
     wake: Notify,
+    idle: Notify,
+}
+
+struct Queue<T> {
+    items: VecDeque<T>,
+    /// One item is on its way.
+    busy: bool,
 }
 
 /// An event, and the process whose manifest is marked once a completion is taken.
@@ -93,30 +100,54 @@ impl Courier<NoticeItem> for NoticeCourier {
 
 impl<T> Outbox<T> {
     pub(crate) fn new() -> Self {
-        Self { queue: Mutex::new(VecDeque::new()), wake: Notify::new() }
+        let queue = Mutex::new(Queue { items: VecDeque::new(), busy: false });
+        Self { queue, wake: Notify::new(), idle: Notify::new() }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue<T>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn push(&self, item: T) {
         {
-            let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-            if queue.len() >= CAPACITY {
-                queue.pop_front();
+            let mut queue = self.queue();
+            if queue.items.len() >= CAPACITY {
+                queue.items.pop_front();
                 warn!("a service does not take what it is given; the oldest item was dropped");
             }
-            queue.push_back(item);
+            queue.items.push_back(item);
         }
         self.wake.notify_one();
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    /// Resolves when everything was taken by the service.
+    pub(crate) async fn flushed(&self) {
+        loop {
+            let idle = self.idle.notified();
+            tokio::pin!(idle);
+            // Enrolled before the look, so that nothing is missed in between.
+            idle.as_mut().enable();
+            {
+                let queue = self.queue();
+                if queue.items.is_empty() && !queue.busy {
+                    return;
+                }
+            }
+            idle.await;
+        }
     }
 
     fn pop(&self) -> Option<T> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+        let mut queue = self.queue();
+        let item = queue.items.pop_front();
+        queue.busy = item.is_some();
+        if item.is_none() {
+            self.idle.notify_waiters();
+        }
+        item
     }
 
-    /// Delivers until `stop`.
+    /// Delivers until `stop`. What is not taken by then is left: a completion is published by the next restore.
     pub(crate) async fn deliver(&self, stop: CancellationToken, courier: impl Courier<T>) {
         loop {
             let Some(item) = self.pop() else {
@@ -127,7 +158,11 @@ impl<T> Outbox<T> {
             };
             let mut pause = RETRY_FIRST;
             loop {
-                match courier.give(&item).await {
+                let given = tokio::select! {
+                    given = courier.give(&item) => given,
+                    () = stop.cancelled() => return,
+                };
+                match given {
                     Ok(()) => {
                         courier.given(item).await;
                         break;

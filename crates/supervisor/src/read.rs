@@ -26,10 +26,13 @@ pub(crate) async fn read(
 ) -> Result<(Page, Snapshot), SupervisorError> {
     shared.admit_calls()?;
     let entry = shared.find(owner, handle)?;
-    let page = read_entry(shared, &entry, request).await?;
-    // Taken after the page, so that a terminal state never comes with an end of output that was not the last.
-    let snapshot = entry.snapshot();
-    Ok((page, snapshot))
+    let had_ended = entry.is_terminal();
+    let mut page = read_entry(shared, &entry, request).await?;
+    if !had_ended && entry.is_terminal() {
+        // It ended meanwhile: a terminal state never comes with an end of output that was not the last.
+        page = read_entry(shared, &entry, request).await?;
+    }
+    Ok((page, entry.snapshot()))
 }
 
 pub(crate) async fn read_entry(
@@ -53,6 +56,10 @@ pub(crate) async fn read_entry(
                 reader.tail_lines(lines, TAIL_SCAN_MAX.min(max_bytes as u64), request.streams)
             }
         };
+        if entry.is_terminal() {
+            // Many ended processes are kept, and hardly any of them is read again soon.
+            reader.close_files();
+        }
         page.map_err(refused)
     })
     .await?
@@ -75,10 +82,18 @@ pub(crate) async fn head(
     Ok((page, entry.snapshot()))
 }
 
-fn open(shared: &Shared, entry: &Entry) -> Result<SpoolReader, SupervisorError> {
-    entry
-        .reader(|options| shared.open_spool(&entry.handle, options))
-        .map_err(|error| SupervisorError::Spool(Box::new(error)))
+fn open(shared: &Arc<Shared>, entry: &Arc<Entry>) -> Result<SpoolReader, SupervisorError> {
+    let mut opened = false;
+    let reader = entry
+        .reader(|options| {
+            opened = true;
+            shared.open_spool(&entry.handle, options)
+        })
+        .map_err(|error| SupervisorError::Spool(Box::new(error)))?;
+    if opened {
+        entry.believe(&reader);
+    }
+    Ok(reader)
 }
 
 fn refused(error: ReadError) -> SupervisorError {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use procyard_core::{Handle, Outcome, Reason, State, Timestamp};
-use procyard_manifest::{Durability, Manifest, Scan, spool_name};
+use procyard_manifest::{Durability, Manifest, ManifestError, Scan, manifest_name, spool_name};
 use procyard_spool::Spool;
 use tracing::warn;
 
@@ -49,14 +49,23 @@ pub(crate) fn restore(shared: &Arc<Shared>) -> Result<RestoreReport, SupervisorE
     let mut found = Vec::with_capacity(manifests.len());
     for mut manifest in manifests {
         if manifest.identity.owner.session != shared.session {
-            report.unreadable.push((spool_name(&manifest.identity.handle), "of another session".to_owned()));
+            report
+                .unreadable
+                .push((manifest_name(&manifest.identity.handle), "of another session".to_owned()));
             continue;
         }
         if manifest.state.is_terminal() {
             report.restored += 1;
         } else {
-            lose(shared, &mut manifest)?;
-            report.lost += 1;
+            match lose(shared, &mut manifest) {
+                Ok(()) => report.lost += 1,
+                Err(error @ ManifestError::Io(_)) => return Err(SupervisorError::storage(error)),
+                // One record that cannot go on hides no other.
+                Err(error) => {
+                    report.unreadable.push((manifest_name(&manifest.identity.handle), error.to_string()));
+                    continue;
+                }
+            }
         }
         found.push(manifest);
     }
@@ -65,20 +74,22 @@ pub(crate) fn restore(shared: &Arc<Shared>) -> Result<RestoreReport, SupervisorE
 }
 
 /// Repairs and syncs the spool of a process that a crash cut short, and makes it lost, durably.
-fn lose(shared: &Shared, manifest: &mut Manifest) -> Result<(), SupervisorError> {
+fn lose(shared: &Shared, manifest: &mut Manifest) -> Result<(), ManifestError> {
     let handle = manifest.identity.handle;
     let options = shared.spool_options_of(manifest);
     match Spool::recover(Arc::clone(&shared.root), &spool_name(&handle), options) {
-        Ok((mut spool, _)) => {
+        Ok((mut spool, found)) => {
             if let Err(error) = spool.sync() {
                 warn!(?handle, %error, "the output of a lost process could not be synced");
                 manifest.storage_degraded = true;
             }
             let bounds = spool.reader().bounds();
+            let shorter = bounds.total_bytes < manifest.spool.total_bytes
+                || bounds.retained_from < manifest.spool.retained_from;
+            manifest.storage_degraded |= shorter || found.damaged || found.holes;
             // What the spool holds is believed; what the record said beyond that is gone.
-            manifest.storage_degraded |= bounds.total_bytes < manifest.spool.total_bytes;
-            manifest.spool.total_bytes = manifest.spool.total_bytes.max(bounds.total_bytes);
-            manifest.spool.retained_from = manifest.spool.retained_from.max(bounds.retained_from);
+            manifest.spool.total_bytes = bounds.total_bytes;
+            manifest.spool.retained_from = bounds.retained_from;
             manifest.spool.disk_bytes = Some(spool.reader().disk_bytes());
         }
         Err(error) => {
@@ -89,7 +100,7 @@ fn lose(shared: &Shared, manifest: &mut Manifest) -> Result<(), SupervisorError>
     let outcome = Outcome::diagnosed(Reason::LostOnRestore, "its supervisor ended while it ran");
     let at = shared.clock.now().max(manifest.started_at.unwrap_or(manifest.created_at));
     manifest.finish(State::LostOnRestore, outcome, at);
-    shared.manifests.save_with(manifest, Durability::Synced).map_err(SupervisorError::storage)
+    shared.manifests.save_with(manifest, Durability::Synced)
 }
 
 /// Registers the processes, in the order of their admission; completions in the order of their ends.
@@ -109,15 +120,17 @@ fn register(shared: &Arc<Shared>, manifests: Vec<Manifest>) {
                 .disk_bytes
                 .unwrap_or(manifest.spool.total_bytes - manifest.spool.retained_from);
             let completion = order.get(&manifest.identity.handle).copied();
-            let unpublished = !manifest.published.completion;
             let record = Record {
                 manifest,
                 deadline: None,
+                lease: None,
                 reservation: None,
                 retained: Some(registry.ledger.adopt(bytes)),
                 completion,
+                announced: false,
                 stall: None,
             };
+            let unpublished = !record.manifest.published.completion || record.notice_due().is_some();
             registry.admitted += 1;
             registry.completed = registry.completed.max(completion.unwrap_or(0));
             let entry = Arc::new(Entry::restored(record, registry.admitted, options));

@@ -6,16 +6,28 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use procyard_core::{Handle, Owner};
-use procyard_manifest::spool_name;
+use procyard_manifest::{Manifest, spool_name};
 use tracing::warn;
 
-use crate::SupervisorError;
 use crate::entry::Entry;
+use crate::finish::never_ran;
 use crate::shared::{Registry, Shared};
+use crate::{Notice, SupervisorError};
+
+/// Notices of evicted processes that are kept for their owners; metadata only, so many fit.
+const UNCLAIMED_MAX: usize = 1024;
+
+/// A notice that outlived its process, since its owner did not ask in time.
+pub(crate) struct Unclaimed {
+    pub(crate) owner: Owner,
+    pub(crate) completion: u64,
+    pub(crate) notice: Notice,
+}
 
 impl Registry {
     pub(crate) fn insert(&mut self, entry: Arc<Entry>) {
-        if let Some(key) = &entry.record().manifest.command.idempotency {
+        let never_ran = never_ran(&entry.record().manifest);
+        if let Some(key) = entry.record().manifest.command.idempotency.as_ref().filter(|_| !never_ran) {
             let named = (entry.handle, key.digest.clone());
             self.idempotent.insert((entry.owner, key.key.clone()), named);
         }
@@ -36,21 +48,31 @@ impl Registry {
         }
     }
 
+    /// Lets the idempotency key of a process start another one.
+    pub(crate) fn free_key(&mut self, owner: Owner, manifest: &Manifest) {
+        let Some(key) = &manifest.command.idempotency else { return };
+        let key = (owner, key.key.clone());
+        if self.idempotent.get(&key).is_some_and(|(handle, _)| *handle == manifest.identity.handle) {
+            self.idempotent.remove(&key);
+        }
+    }
+
     /// Takes a process out, with what it holds of the limits.
     pub(crate) fn remove(&mut self, entry: &Entry) {
         self.entries.remove(&(entry.owner, entry.handle));
         let mut record = entry.record();
-        if let Some(key) = &record.manifest.command.idempotency {
-            let key = (entry.owner, key.key.clone());
-            if self.idempotent.get(&key).is_some_and(|(handle, _)| *handle == entry.handle) {
-                self.idempotent.remove(&key);
-            }
-        }
+        self.free_key(entry.owner, &record.manifest);
         if let Some(reservation) = record.reservation.take() {
             self.ledger.release(reservation);
         }
         if let Some(retained) = record.retained.take() {
             self.ledger.forget(retained);
+        }
+        if let Some((completion, notice)) = record.completion.zip(record.notice_due()) {
+            if self.unclaimed.len() >= UNCLAIMED_MAX {
+                self.unclaimed.pop_front();
+            }
+            self.unclaimed.push_back(Unclaimed { owner: entry.owner, completion, notice });
         }
     }
 
@@ -104,6 +126,9 @@ impl Shared {
     /// Takes a process that never came to be out of the registry.
     pub(crate) fn forget(&self, entry: &Entry) {
         self.registry().remove(entry);
+        let lease = entry.record().lease.take();
+        // Outside the lock: it calls whoever lent it.
+        drop(lease);
     }
 
     /// Removes the manifest, then the spool, of each on a blocking thread: a crash between leaves an orphan spool, which

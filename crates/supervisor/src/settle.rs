@@ -51,17 +51,19 @@ impl Actor {
                     break;
                 }
             }
+            // A stop that comes meanwhile does not give them longer.
+            self.kill_at = self.kill_at.map(|due| due.min(grace));
         }
         Some(Leftovers { count, action: LeftoverAction::Killed })
     }
 
-    /// Waits until both pipes are at end of file, or were quiet, or the cap is reached: what the leader's pipeline
-    /// still prints belongs to its output. True when the tree is empty by then.
+    /// Waits until the tree is empty, or its output was quiet, or the cap is reached: what the leader's pipeline
+    /// still prints belongs to its output, and a member that has closed its output may be about to end. True when the
+    /// tree is empty by then.
     async fn output_settles(&mut self) -> bool {
         let mut cap = Instant::now() + self.shared.limits.drain_cap;
         let process = Arc::clone(&self.process);
         let mut progress = self.entry.progress.subscribe();
-        let mut at_eof = self.drain.at_eof.clone();
         let mut paused = self.drain.paused.clone();
         let mut quiet = Instant::now() + self.shared.limits.drain_quiet;
         loop {
@@ -70,6 +72,8 @@ impl Actor {
                 let since = Instant::now();
                 while *paused.borrow_and_update() && !self.stopping {
                     let happening = tokio::select! {
+                        biased;
+                        proof = process.emptied() => return proof == TreeProof::Empty,
                         changed = paused.changed() => {
                             if changed.is_err() {
                                 return false;
@@ -95,7 +99,6 @@ impl Actor {
                     continue;
                 }
                 Ok(()) = paused.changed() => continue,
-                _ = at_eof.wait_for(|eof| *eof) => return false,
                 () = until(Some(quiet.min(cap))) => return false,
             };
             self.attend(happening).await;
@@ -109,16 +112,19 @@ impl Actor {
     /// not be told.
     async fn empties_before(&mut self, bound: Option<Instant>) -> bool {
         let process = Arc::clone(&self.process);
+        let emptied = async {
+            match process.emptied().await {
+                TreeProof::Empty => true,
+                // It cannot be told now; ask again, but not in a spin.
+                TreeProof::Unknown | TreeProof::Survivors(_) => {
+                    tokio::time::sleep(PROOF_PAUSE).await;
+                    false
+                }
+            }
+        };
         let happening = tokio::select! {
             biased;
-            proof = process.emptied() => {
-                if proof == TreeProof::Empty {
-                    return true;
-                }
-                // It cannot be told now; ask again, but not in a spin.
-                until(Some(Instant::now() + PROOF_PAUSE)).await;
-                return false;
-            }
+            empty = emptied => return empty,
             happening = self.happening() => happening,
             () = until(bound) => return false,
         };
@@ -156,7 +162,7 @@ impl Actor {
         self.set_teardown_failed(false);
     }
 
-    fn set_teardown_failed(&self, failed: bool) {
+    pub(crate) fn set_teardown_failed(&self, failed: bool) {
         self.entry
             .life
             .send_if_modified(|life| std::mem::replace(&mut life.teardown_failed, failed) != failed);

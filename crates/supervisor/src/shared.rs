@@ -2,7 +2,7 @@
 //!
 //! Not for behaviour: each verb has its own file.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use procyard_core::{
@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::entry::Entry;
 use crate::outbox::{EventItem, NoticeItem, Outbox};
+use crate::retain::Unclaimed;
 use crate::{Clock, Services, SupervisorError};
 
 /// Where the session is in its life.
@@ -34,9 +35,19 @@ pub(crate) struct Registry {
     pub(crate) ledger: QuotaLedger,
     /// The process that an owner's idempotency key started, and the digest of its arguments.
     pub(crate) idempotent: HashMap<(Owner, String), (Handle, String)>,
+    /// Notices of evicted processes, the oldest first.
+    pub(crate) unclaimed: VecDeque<Unclaimed>,
     pub(crate) admitted: u64,
     pub(crate) completed: u64,
     ticks: u64,
+}
+
+impl Registry {
+    /// The next moment of use.
+    pub(crate) fn tick(&mut self) -> u64 {
+        self.ticks += 1;
+        self.ticks
+    }
 }
 
 /// The head of the stream that is kept beside the window, for head-and-tail results after any flood.
@@ -68,6 +79,7 @@ impl Shared {
             entries: HashMap::new(),
             ledger: QuotaLedger::new(&limits),
             idempotent: HashMap::new(),
+            unclaimed: VecDeque::new(),
             admitted: 0,
             completed: 0,
             ticks: 0,
@@ -95,8 +107,7 @@ impl Shared {
     /// The process of this owner. One lookup under one lock: a foreign handle and a missing one are the same.
     pub(crate) fn find(&self, owner: Owner, handle: &Handle) -> Result<Arc<Entry>, SupervisorError> {
         let mut registry = self.registry();
-        registry.ticks += 1;
-        let tick = registry.ticks;
+        let tick = registry.tick();
         let entry = registry.entries.get(&(owner, *handle)).cloned();
         drop(registry);
         let entry = entry.ok_or(SupervisorError::NotFound)?;
@@ -150,34 +161,19 @@ impl Shared {
 
     /// Queues an event with the stable id that the manifest holds for it.
     pub(crate) fn publish(&self, entry: &Arc<Entry>, kind: EventKind, state: State, reason: Option<Reason>) {
-        let event = {
-            let record = entry.record();
-            let manifest = &record.manifest;
-            let ends = matches!(kind, EventKind::Completed | EventKind::Lost);
-            let outcome = manifest.outcome.as_ref().filter(|_| ends);
-            let id = match kind {
-                EventKind::Started => manifest.ids.started,
-                EventKind::Backgrounded => manifest.ids.backgrounded,
-                EventKind::StopRequested => manifest.ids.stop_requested,
-                EventKind::Completed => manifest.ids.completed,
-                EventKind::Lost => manifest.ids.lost,
-            };
-            LifecycleEvent {
-                id,
-                identity: manifest.identity,
-                kind,
-                state,
-                reason,
-                created_at: manifest.created_at,
-                started_at: manifest.started_at,
-                finished_at: manifest.finished_at.filter(|_| ends),
-                exit_code: outcome.and_then(|outcome| outcome.exit_code),
-                signal: outcome.and_then(|outcome| outcome.signal).filter(|_| state != State::Exited),
-                diagnostic: outcome.and_then(|outcome| outcome.diagnostic.clone()),
-            }
-        };
-        debug_assert_eq!(event.check(), Ok(()), "{event:?}");
+        let event = event_of(&entry.record().manifest, kind, state, reason);
         self.events.push(EventItem { event, entry: Arc::clone(entry) });
+    }
+
+    /// Queues `backgrounded` for a process that was handed over, unless it has ended: nothing is said of a process
+    /// after its end.
+    pub(crate) fn publish_hand_over(&self, entry: &Arc<Entry>) {
+        let record = entry.record();
+        if record.completion.is_none() {
+            let event = event_of(&record.manifest, EventKind::Backgrounded, State::Running, None);
+            // Queued under the lock that the end takes before its own event.
+            self.events.push(EventItem { event, entry: Arc::clone(entry) });
+        }
     }
 
     /// Whether this session can announce completions.
@@ -186,6 +182,33 @@ impl Shared {
             .get()
             .is_some_and(|services| services.notifier.is_some() && services.publisher.is_some())
     }
+}
+
+fn event_of(manifest: &Manifest, kind: EventKind, state: State, reason: Option<Reason>) -> LifecycleEvent {
+    let ends = matches!(kind, EventKind::Completed | EventKind::Lost);
+    let outcome = manifest.outcome.as_ref().filter(|_| ends);
+    let id = match kind {
+        EventKind::Started => manifest.ids.started,
+        EventKind::Backgrounded => manifest.ids.backgrounded,
+        EventKind::StopRequested => manifest.ids.stop_requested,
+        EventKind::Completed => manifest.ids.completed,
+        EventKind::Lost => manifest.ids.lost,
+    };
+    let event = LifecycleEvent {
+        id,
+        identity: manifest.identity,
+        kind,
+        state,
+        reason,
+        created_at: manifest.created_at,
+        started_at: manifest.started_at,
+        finished_at: manifest.finished_at.filter(|_| ends),
+        exit_code: outcome.and_then(|outcome| outcome.exit_code),
+        signal: outcome.and_then(|outcome| outcome.signal).filter(|_| state != State::Exited),
+        diagnostic: outcome.and_then(|outcome| outcome.diagnostic.clone()),
+    };
+    debug_assert_eq!(event.check(), Ok(()), "{event:?}");
+    event
 }
 
 /// Runs blocking work on a blocking thread; a panic there is an internal error here.

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use procyard_core::{Handle, Requester, StopKind};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
+use tracing::warn;
 
 use crate::shared::{Phase, Shared};
 use crate::stop::{ended, order_stop};
@@ -23,9 +25,9 @@ pub struct ShutdownReport {
     pub failed: Vec<Handle>,
 }
 
-/// Closes admission, terminates all trees at the same time, kills after the grace, proves all empty. Idempotent;
-/// bounded by grace, proof bound and drain cap.
-pub(crate) async fn shutdown(shared: &Arc<Shared>) -> ShutdownReport {
+/// Closes admission, stops all trees at the same time, proves all empty. Idempotent; bounded by grace, proof bound and
+/// drain cap.
+pub(crate) async fn shutdown(shared: &Arc<Shared>, kind: StopKind) -> ShutdownReport {
     let live: Vec<_> = {
         let mut registry = shared.registry();
         registry.phase = Phase::ShuttingDown;
@@ -33,34 +35,52 @@ pub(crate) async fn shutdown(shared: &Arc<Shared>) -> ShutdownReport {
     };
     let limits = &shared.limits;
     let grace = limits.graceful_shutdown;
-    for entry in &live {
+    let bound = Instant::now() + grace + limits.proof_bound + limits.drain_cap + limits.leftover_grace;
+    let mut ends = JoinSet::new();
+    for entry in live {
         if let Some(input) = &entry.input {
             input.close();
         }
-        let _ = order_stop(entry, StopKind::Terminate, Requester::Shutdown, grace).await;
+        ends.spawn(async move {
+            let end = async {
+                let _ = order_stop(&entry, kind, Requester::Shutdown, grace).await;
+                ended(&entry).await
+            };
+            let ended = tokio::time::timeout_at(bound, end).await;
+            (entry.handle, matches!(ended, Ok(Ok(()))))
+        });
     }
-    let bound = Instant::now() + grace + limits.proof_bound + limits.drain_cap + limits.leftover_grace;
     let mut report = ShutdownReport::default();
-    for entry in live {
-        match tokio::time::timeout_at(bound, ended(&entry)).await {
-            Ok(Ok(())) => report.stopped += 1,
-            Ok(Err(_)) | Err(_) => report.failed.push(entry.handle),
+    while let Some(Ok((handle, ended))) = ends.join_next().await {
+        if ended {
+            report.stopped += 1;
+        } else {
+            report.failed.push(handle);
         }
     }
+    report.failed.sort_unstable();
     shared.tasks.close();
-    if report.failed.is_empty() {
-        // Actors and marks of delivered notices end by themselves now; the services are given a bounded time.
-        let flushed = Instant::now() + SERVICES_GRACE;
-        while !shared.events.is_empty() || !shared.notices.is_empty() {
-            if Instant::now() >= flushed {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+    if shared.notifies() {
+        let flushed = async { tokio::join!(shared.events.flushed(), shared.notices.flushed()) };
+        let _ = tokio::time::timeout(SERVICES_GRACE, flushed).await;
     }
     shared.closed.cancel();
     if report.failed.is_empty() {
+        // Actors have ended, everything else ends now.
         shared.tasks.wait().await;
     }
     report
+}
+
+/// Ends what is left when the last handle of a supervisor was dropped without a shutdown: trees are killed, and then
+/// the session's own tasks end.
+pub(crate) async fn when_abandoned(shared: Arc<Shared>) {
+    tokio::select! {
+        () = shared.abandoned.cancelled() => {}
+        () = shared.closed.cancelled() => return,
+    }
+    let report = shutdown(&shared, StopKind::Kill).await;
+    for handle in report.failed {
+        warn!(?handle, "a supervisor was dropped with a tree that is not proven empty");
+    }
 }

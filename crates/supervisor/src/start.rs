@@ -7,27 +7,55 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use procyard_core::{
-    EventKind, Handle, Identity, Origin, Outcome, Owner, QuotaRequest, Reason, Refusal, Reservation, State,
+    EventKind, Handle, Identity, Origin, Outcome, Owner, QuotaRequest, Reason, Refusal, Requester,
+    Reservation, State, StopKind, Stream,
 };
 use procyard_manifest::{
-    AccessRecord, Durability, Manifest, StableIds, StdinRecord, TerminalRecord, spool_name,
+    AccessRecord, Durability, Manifest, ManifestError, StableIds, StdinRecord, TerminalRecord, spool_name,
 };
-use procyard_runner::{PreparedProcess, Process, RunnerError, RunnerErrorKind, StdinMode};
+use procyard_runner::{
+    Input, Output, PreparedProcess, Process, RunnerError, RunnerErrorKind, StdinMode, StreamMode,
+};
 use procyard_spool::Spool;
 use tokio::sync::{mpsc, oneshot};
+use tracing::warn;
 
-use crate::actor::{Actor, MAILBOX, Order};
+use crate::actor::{Actor, MAILBOX, Order, record_intent};
 use crate::drain::Drain;
 use crate::entry::{Entry, Record};
 use crate::finish::terminalise;
 use crate::input::InputQueue;
 use crate::shared::{Phase, Registry, Shared, blocking, fill_random};
+use crate::stop::ended;
 use crate::{Lease, StartOptions, Started, SupervisorError};
 
 /// The longest lifetime deadline: ten years, so that no clock overflows.
 const DEADLINE_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
-type Reply = oneshot::Sender<Result<Started, SupervisorError>>;
+type Reply = oneshot::Sender<Result<Claim, SupervisorError>>;
+
+/// A start as it is on the way to its caller. One that nobody takes is killed: the caller went away before it could
+/// learn the handle.
+struct Claim {
+    started: Started,
+    unclaimed: Option<Arc<Entry>>,
+}
+
+impl Claim {
+    fn take(mut self) -> Started {
+        self.unclaimed = None;
+        self.started
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if let Some(entry) = self.unclaimed.take() {
+            // The mailbox is empty or nearly so: hardly anybody knows the process yet.
+            let _ = entry.orders.try_send(kill());
+        }
+    }
+}
 
 /// Starts in a task of its own, so that a caller that goes away at any point leaves either a running process
 /// that it had been told of, or nothing.
@@ -42,7 +70,8 @@ pub(crate) async fn start(
     let (reply, answer) = oneshot::channel();
     let starting = Arc::clone(shared);
     shared.tasks.spawn(async move { run(&starting, owner, origin, prepared, lease, options, reply).await });
-    answer.await.map_err(|_| SupervisorError::Internal("the start ended without an answer"))?
+    let answer = answer.await.map_err(|_| SupervisorError::Internal("the start ended without an answer"))?;
+    answer.map(Claim::take)
 }
 
 async fn run(
@@ -52,12 +81,12 @@ async fn run(
     prepared: Box<dyn PreparedProcess>,
     lease: Lease,
     options: StartOptions,
-    reply: Reply,
+    mut reply: Reply,
 ) {
-    let admission = match admit(shared, owner, origin, prepared.as_ref(), &options) {
+    let admission = match admit(shared, owner, origin, prepared.as_ref(), lease, &options) {
         Ok(Admitted::New(admission)) => *admission,
         Ok(Admitted::Existing(handle)) => {
-            let _ = reply.send(Ok(Started::Existing(handle)));
+            let _ = reply.send(Ok(Claim { started: Started::Existing(handle), unclaimed: None }));
             return;
         }
         Err(error) => {
@@ -71,19 +100,18 @@ async fn run(
         let _ = reply.send(Err(error));
         return;
     }
-    let mut reply = reply;
-    let process = match spawn(prepared, &mut reply, &mut orders).await {
-        Ok(process) => process,
+    let launched = match spawn(shared, &entry, prepared, &mut reply, &mut orders).await {
+        Ok(launched) => launched,
         Err(failure) => {
             let (state, outcome) = failure.outcome();
-            terminalise(shared, &entry, state, outcome, Some(spool), lease).await;
+            terminalise(shared, &entry, state, outcome, Some(spool)).await;
             let _ = reply.send(Err(failure.error()));
             return;
         }
     };
     let handle = entry.handle;
     let background = options.background;
-    let actor = take_over(shared, &entry, process, spool, orders, lease, options);
+    let actor = take_over(shared, &entry, launched, spool, orders, options);
     let started_at = shared.clock.now();
     let running = shared
         .update(&entry, Durability::Written, move |manifest| {
@@ -93,30 +121,24 @@ async fn run(
         .await;
     if let Err(error) = running {
         // The command runs and cannot be recorded: it is ended rather than left without a record.
-        order_kill(&entry).await;
+        let _ = entry.orders.send(kill()).await;
         shared.tasks.spawn(actor.run());
-        let _ = reply.send(Err(error));
+        // When its tree cannot be proven empty, its record says so, and the attempt goes on.
+        let _ = ended(&entry).await;
+        let _ = reply.send(Err(SupervisorError::StartUnrecorded(Box::new(error))));
         return;
     }
     entry.life.send_modify(|life| life.state = State::Running);
     let kind = if background { EventKind::Backgrounded } else { EventKind::Started };
     shared.publish(&entry, kind, State::Running, None);
-    if reply.send(Ok(Started::New(handle))).is_err() {
-        // The caller went away before it could learn the handle.
-        order_kill(&entry).await;
-    }
+    let claim = Claim { started: Started::New(handle), unclaimed: Some(entry) };
+    // Not taken, it is dropped, here or on the way.
+    let _ = reply.send(Ok(claim));
     shared.tasks.spawn(actor.run());
 }
 
-async fn order_kill(entry: &Entry) {
-    let stop = Order::Stop {
-        kind: procyard_core::StopKind::Kill,
-        by: procyard_core::Requester::Owner,
-        grace: Duration::ZERO,
-        delivered: None,
-    };
-    // The mailbox is empty or nearly so: nobody knows the process yet.
-    let _ = entry.orders.send(stop).await;
+const fn kill() -> Order {
+    Order::Stop { kind: StopKind::Kill, by: Requester::Owner, grace: Duration::ZERO, delivered: None }
 }
 
 enum Admitted {
@@ -136,11 +158,15 @@ fn admit(
     owner: Owner,
     origin: Origin,
     prepared: &dyn PreparedProcess,
+    lease: Lease,
     options: &StartOptions,
 ) -> Result<Admitted, SupervisorError> {
     let ceiling = check(shared, owner, options)?;
     let ids = StableIds::generate(fill_random)?;
     let now = shared.clock.now();
+    // The runner is foreign code: it is asked before anything is held or reserved.
+    let access = AccessRecord::from(&prepared.effective_access());
+    let tier = prepared.tier();
     let mut registry = shared.registry();
     match registry.phase {
         Phase::Active => {}
@@ -152,22 +178,13 @@ fn admit(
     {
         return Ok(Admitted::Existing(handle));
     }
+    let handle = Handle::generate(fill_random, |handle| registry.entries.contains_key(&(owner, *handle)))?;
     let window_bytes = shared.limits.window_bytes;
     let request = QuotaRequest { window_bytes, spool_bytes: ceiling };
     let (reservation, evicted) = reserve(&mut registry, owner, request)?;
-    let taken = |handle: &Handle| registry.entries.contains_key(&(owner, *handle));
-    let handle = Handle::generate(fill_random, taken);
-    let handle = match handle {
-        Ok(handle) => handle,
-        Err(error) => {
-            registry.ledger.release(reservation);
-            return Err(error.into());
-        }
-    };
     let identity = Identity { handle, owner, origin };
-    let access = AccessRecord::from(&prepared.effective_access());
     let mut manifest = Manifest::new(identity, options.command.clone(), access, ids, now);
-    prepared.tier().as_str().clone_into(&mut manifest.tier);
+    tier.as_str().clone_into(&mut manifest.tier);
     manifest.terminal = options.terminal.map(|size| TerminalRecord { rows: size.rows, cols: size.cols });
     manifest.stdin = match options.stdin {
         StdinMode::Open => StdinRecord::Open,
@@ -185,9 +202,11 @@ fn admit(
     let record = Record {
         manifest,
         deadline: options.deadline,
+        lease: Some(lease),
         reservation: Some(reservation),
         retained: None,
         completion: None,
+        announced: false,
         stall: None,
     };
     let entry = Arc::new(Entry::live(record, registry.admitted, sender, input, spool.reader()));
@@ -246,16 +265,26 @@ async fn record_starting(shared: &Arc<Shared>, entry: &Arc<Entry>) -> Result<(),
     let (shared, entry) = (Arc::clone(shared), Arc::clone(entry));
     blocking(move || {
         let manifest = entry.record().manifest.clone();
-        shared.manifests.create(&manifest)
+        shared.manifests.create(&manifest).map_err(|error| {
+            if let ManifestError::Invalid { field, problem } = error {
+                return SupervisorError::invalid(field, problem);
+            }
+            // The failure may have come after the rename.
+            if matches!(error, ManifestError::Io(_))
+                && let Err(error) = shared.manifests.remove(&entry.handle)
+            {
+                warn!(handle = ?entry.handle, %error, "the record of a refused start may be left");
+            }
+            SupervisorError::storage(error)
+        })
     })
     .await?
-    .map_err(SupervisorError::storage)
 }
 
 /// Why there is no process.
 enum SpawnFailure {
     Runner(RunnerError),
-    Stopped,
+    Stopped { kind: StopKind, by: Requester },
     CallerGone,
 }
 
@@ -268,10 +297,13 @@ impl SpawnFailure {
             SpawnFailure::CallerGone => {
                 (State::Failed, Outcome::diagnosed(Reason::Failed, "the start was cancelled"))
             }
-            SpawnFailure::Stopped => {
-                let mut outcome = Outcome::diagnosed(Reason::Terminated, "");
-                outcome.diagnostic = None;
-                (State::Terminated, outcome)
+            SpawnFailure::Stopped { kind, by } => {
+                let (state, reason) = match kind {
+                    StopKind::Kill => (State::Killed, Reason::Killed),
+                    StopKind::Interrupt | StopKind::Terminate => (State::Terminated, Reason::Terminated),
+                };
+                let reason = if *by == Requester::Shutdown { Reason::RunnerShutdown } else { reason };
+                (state, Outcome { diagnostic: None, ..Outcome::diagnosed(reason, "") })
             }
         }
     }
@@ -279,24 +311,49 @@ impl SpawnFailure {
     fn error(self) -> SupervisorError {
         match self {
             SpawnFailure::Runner(error) => error.into(),
-            SpawnFailure::Stopped => SupervisorError::StoppedWhileStarting,
+            SpawnFailure::Stopped { .. } => SupervisorError::StoppedWhileStarting,
             SpawnFailure::CallerGone => SupervisorError::Internal("the start was cancelled"),
         }
+    }
+}
+
+/// A started process with its streams taken out.
+struct Launched {
+    process: Box<dyn Process>,
+    streams: Vec<(Stream, Output)>,
+    stdin: Option<Input>,
+}
+
+impl Launched {
+    fn take_apart(mut process: Box<dyn Process>) -> Self {
+        let first = match process.stream_mode() {
+            StreamMode::Pipes => Stream::Stdout,
+            StreamMode::Terminal => Stream::Terminal,
+        };
+        let outputs = [(first, process.take_stdout()), (Stream::Stderr, process.take_stderr())];
+        let streams = outputs.into_iter().filter_map(|(stream, output)| Some((stream, output?))).collect();
+        let stdin = process.take_stdin();
+        Self { process, streams, stdin }
     }
 }
 
 /// Starts the process in a task, since a runner is foreign code that may panic or hang; gives up when the caller
 /// goes away or somebody stops the process meanwhile. A start that is given up leaves no process behind.
 async fn spawn(
+    shared: &Arc<Shared>,
+    entry: &Arc<Entry>,
     prepared: Box<dyn PreparedProcess>,
     reply: &mut Reply,
     orders: &mut mpsc::Receiver<Order>,
-) -> Result<Box<dyn Process>, SpawnFailure> {
-    let mut starting = tokio::spawn(prepared.start());
+) -> Result<Launched, SpawnFailure> {
+    if reply.is_closed() {
+        return Err(SpawnFailure::CallerGone);
+    }
+    let mut starting = tokio::spawn(async move { prepared.start().await.map(Launched::take_apart) });
     let given_up = tokio::select! {
         started = &mut starting => {
             return match started {
-                Ok(Ok(process)) => Ok(process),
+                Ok(Ok(launched)) => Ok(launched),
                 Ok(Err(error)) => Err(SpawnFailure::Runner(error)),
                 Err(_) => Err(SpawnFailure::Runner(RunnerError::new(
                     RunnerErrorKind::Setup,
@@ -305,23 +362,28 @@ async fn spawn(
             };
         }
         () = reply.closed() => SpawnFailure::CallerGone,
-        () = stop_ordered(orders) => SpawnFailure::Stopped,
+        (kind, by) = stop_ordered(orders) => {
+            record_intent(shared, entry, State::Starting, kind).await;
+            SpawnFailure::Stopped { kind, by }
+        }
     };
     starting.abort();
-    // A process that came up in the same instant is dropped here, which kills its tree.
-    drop(starting.await);
+    if let Ok(Ok(launched)) = starting.await {
+        // It came up in the same instant. Whoever it is dropped by kills it; this waits until it is gone.
+        let _ = tokio::time::timeout(shared.limits.proof_bound, launched.process.close()).await;
+    }
     Err(given_up)
 }
 
 /// Resolves when a stop is ordered; other orders make no sense before there is a process.
-async fn stop_ordered(orders: &mut mpsc::Receiver<Order>) {
+async fn stop_ordered(orders: &mut mpsc::Receiver<Order>) -> (StopKind, Requester) {
     loop {
         match orders.recv().await {
-            Some(Order::Stop { delivered, .. }) => {
+            Some(Order::Stop { kind, by, delivered, .. }) => {
                 if let Some(delivered) = delivered {
                     let _ = delivered.send(Ok(()));
                 }
-                return;
+                return (kind, by);
             }
             Some(_) => {}
             None => std::future::pending().await,
@@ -333,23 +395,17 @@ async fn stop_ordered(orders: &mut mpsc::Receiver<Order>) {
 fn take_over(
     shared: &Arc<Shared>,
     entry: &Arc<Entry>,
-    mut process: Box<dyn Process>,
+    launched: Launched,
     spool: Spool,
     orders: mpsc::Receiver<Order>,
-    lease: Lease,
     options: StartOptions,
 ) -> Actor {
-    let first = match process.stream_mode() {
-        procyard_runner::StreamMode::Pipes => procyard_core::Stream::Stdout,
-        procyard_runner::StreamMode::Terminal => procyard_core::Stream::Terminal,
-    };
-    let outputs = [(first, process.take_stdout()), (procyard_core::Stream::Stderr, process.take_stderr())];
-    let streams = outputs.into_iter().filter_map(|(stream, output)| Some((stream, output?))).collect();
+    let Launched { process, streams, stdin } = launched;
     let drain = Drain::begin(Arc::clone(entry), Arc::clone(&shared.clock), spool, streams, options.pace);
-    if let (Some(queue), Some(stdin)) = (entry.input.clone(), process.take_stdin()) {
+    if let (Some(queue), Some(stdin)) = (entry.input.clone(), stdin) {
         if let Some(input) = options.input {
             // It fits: the size was checked at admission and the queue was empty.
-            let _ = queue.push(input, true);
+            let _ = queue.push(input, true, || {});
         }
         let stop = drain.stop.clone();
         shared.tasks.spawn(async move { queue.write_to(stdin, stop).await });
@@ -362,6 +418,5 @@ fn take_over(
         drain,
         options.leftovers,
         options.stall_window,
-        lease,
     )
 }

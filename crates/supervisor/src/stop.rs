@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use procyard_core::{EventKind, Handle, Owner, Requester, State, StopKind};
+use procyard_core::{Handle, Owner, Requester, StopKind};
 use procyard_manifest::Durability;
 use tokio::sync::oneshot;
 
@@ -90,8 +90,10 @@ pub(crate) async fn hand_over(
         return Err(SupervisorError::NotificationsUnsupported);
     }
     let entry = shared.find(owner, handle)?;
-    if lift_deadline && entry.orders.send(Order::LiftDeadline).await.is_ok() {
+    if lift_deadline {
         entry.record().deadline = None;
+        // Of a process that has just ended there is nothing to lift.
+        let _ = entry.orders.send(Order::LiftDeadline).await;
     }
     let newly = {
         let mut record = entry.record();
@@ -101,11 +103,11 @@ pub(crate) async fn hand_over(
     };
     if newly {
         // Saved with what follows at the latest: a hand-over that a crash forgets has no caller left to tell.
-        let lifted = lift_deadline;
         let saved = shared
             .update(&entry, Durability::Written, move |manifest| {
                 manifest.handed_over = true;
-                if lifted {
+                // The record of an end stands as it is.
+                if lift_deadline && !manifest.state.is_terminal() {
                     manifest.deadline_at = None;
                 }
             })
@@ -113,7 +115,7 @@ pub(crate) async fn hand_over(
         if let Err(error) = saved {
             tracing::warn!(handle = ?entry.handle, %error, "a hand-over could not be recorded");
         }
-        shared.publish(&entry, EventKind::Backgrounded, State::Running, None);
+        shared.publish_hand_over(&entry);
     }
     Ok(entry.snapshot())
 }
@@ -122,13 +124,20 @@ pub(crate) async fn hand_over(
 /// the outcome that nobody saw.
 pub(crate) fn abandon(shared: &Arc<Shared>, owner: Owner, handle: &Handle) {
     let Ok(entry) = shared.find(owner, handle) else { return };
-    entry.record().manifest.handed_over = true;
-    let grace = shared.limits.graceful_shutdown;
-    if entry.is_terminal() {
-        crate::notices::remember(shared, &entry);
-        return;
+    let missed = {
+        let mut record = entry.record();
+        let newly = !record.manifest.background && !record.manifest.handed_over;
+        record.manifest.handed_over = true;
+        // An end that was announced already was announced without this notice.
+        if newly && record.announced { record.notice_due() } else { None }
+    };
+    if let Some(notice) = missed {
+        shared.notify(owner, notice);
     }
-    shared.tasks.spawn(async move {
+    let grace = shared.limits.graceful_shutdown;
+    let shared = Arc::clone(shared);
+    shared.tasks.clone().spawn(async move {
         let _ = order_stop(&entry, StopKind::Terminate, Requester::Owner, grace).await;
+        crate::notices::remember(&shared, &entry);
     });
 }

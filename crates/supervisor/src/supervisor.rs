@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use procyard_core::{Handle, Limits, NotificationId, Origin, Owner, SessionId};
+use procyard_core::{Handle, Limits, NotificationId, Origin, Owner, SessionId, StopKind};
 use procyard_manifest::IdempotencyRecord;
 use procyard_runner::PreparedProcess;
 use procyard_spool::Page;
@@ -58,8 +58,16 @@ impl Supervisor {
         shared.services.set(services).map_err(|_| SupervisorError::AlreadyActive)?;
         let restoring = Arc::clone(shared);
         let report = blocking(move || crate::restore::restore(&restoring)).await??;
-        shared.registry().phase = Phase::Active;
+        {
+            let mut registry = shared.registry();
+            // A shutdown that came meanwhile stands.
+            if registry.phase == Phase::Inactive {
+                registry.phase = Phase::Active;
+            }
+        }
         self.spawn_outboxes();
+        // Not among the session's tasks, since it waits for those.
+        tokio::spawn(crate::shutdown::when_abandoned(Arc::clone(shared)));
         shared.evict_surplus();
         Ok(report)
     }
@@ -238,7 +246,7 @@ impl Supervisor {
     /// Ends the session: closes admission, stops every tree and proves it empty, joins every task. Idempotent; bounded
     /// by the graceful period, the proof bound and the drain cap.
     pub async fn shutdown(&self) -> ShutdownReport {
-        crate::shutdown::shutdown(&self.shared).await
+        crate::shutdown::shutdown(&self.shared, StopKind::Terminate).await
     }
 }
 

@@ -62,29 +62,31 @@ pub(crate) async fn wait(
     let mut watches: Vec<Watch> =
         targets.into_iter().map(|target| Watch::new(shared, owner, target)).collect();
     {
+        // A time beyond what the clock can tell never comes.
+        let end = Instant::now().checked_add(timeout);
         let mut pending: Vec<_> =
-            watches.iter_mut().map(|watch| Some(Box::pin(watch.satisfy(shared, until)))).collect();
+            watches.iter_mut().map(|watch| Some(Box::pin(watch.satisfy(shared, until, end)))).collect();
+        let mut done = false;
         let all = poll_fn(|context| {
             let mut open = 0_usize;
-            let mut done = 0_usize;
             for slot in &mut pending {
                 match slot.as_mut().map(|future| Pin::new(future).poll(context)) {
                     Some(Poll::Pending) => open += 1,
-                    Some(Poll::Ready(())) => {
+                    Some(Poll::Ready(satisfied)) => {
                         *slot = None;
-                        done += 1;
+                        done |= satisfied;
                     }
-                    None => done += 1,
+                    None => {}
                 }
             }
-            let enough = match mode {
-                WaitMode::Any => done > 0,
-                WaitMode::All => open == 0,
-            };
+            let enough = open == 0 || (done && mode == WaitMode::Any);
             if enough { Poll::Ready(()) } else { Poll::Pending }
         });
         // The time limit of a wait is not an error: what is not satisfied by then says so.
-        let _ = tokio::time::timeout(timeout, all).await;
+        tokio::select! {
+            () = all => {}
+            () = shared.closed.cancelled() => {}
+        }
     }
     drop(place);
     let waited = watches.into_iter().map(Watch::into_waited);
@@ -102,16 +104,17 @@ pub(crate) async fn quiet(
     shared.admit_calls()?;
     let entry = shared.find(owner, handle)?;
     let _place = Place::take(shared)?;
-    let end = Instant::now() + within;
+    let end = Instant::now().checked_add(within);
     let mut progress = entry.progress.subscribe();
     let mut life = entry.life.subscribe();
     loop {
-        let due = (progress.borrow_and_update().at + quiet).min(end);
+        let silent = progress.borrow_and_update().at.checked_add(quiet);
+        let due = silent.into_iter().chain(end).min();
         tokio::select! {
             biased;
             _ = life.wait_for(|life| life.state.is_terminal()) => return Ok(()),
             Ok(()) = progress.changed() => {}
-            () = tokio::time::sleep_until(due) => return Ok(()),
+            () = crate::actor::until(due) => return Ok(()),
         }
     }
 }
@@ -131,24 +134,32 @@ impl Watch {
         Self { handle: target.handle, entry, cursor: target.cursor, probe: target.probe, satisfied: false }
     }
 
-    /// Resolves when the target is satisfied. A process that is not there is, at once.
-    async fn satisfy(&mut self, shared: &Arc<Shared>, until: Until) {
-        let Some(entry) = self.entry.clone() else {
-            self.satisfied = true;
-            return;
-        };
-        match until {
-            Until::Exit => {
+    /// Resolves with true when the target is satisfied, with false at `end`. A process that is not there is satisfied
+    /// at once.
+    async fn satisfy(&mut self, shared: &Arc<Shared>, until: Until, end: Option<Instant>) -> bool {
+        self.satisfied = match (self.entry.clone(), until) {
+            (None, _) => true,
+            (Some(entry), Until::Exit) => {
                 let mut life = entry.life.subscribe();
-                // The sender lives in the entry that is held here.
-                let _ = life.wait_for(|life| life.state.is_terminal()).await;
+                tokio::select! {
+                    biased;
+                    // The sender lives in the entry that is held here.
+                    _ = life.wait_for(|life| life.state.is_terminal()) => true,
+                    () = crate::actor::until(end) => false,
+                }
             }
-            Until::Probe => self.satisfy_probe(shared, &entry).await,
-        }
-        self.satisfied = true;
+            (Some(entry), Until::Probe) => self.satisfy_probe(shared, &entry, end).await,
+        };
+        self.satisfied
     }
 
-    async fn satisfy_probe(&mut self, shared: &Arc<Shared>, entry: &Arc<Entry>) {
+    /// What is there already is fed whatever the time: a wait that may not wait still looks.
+    async fn satisfy_probe(
+        &mut self,
+        shared: &Arc<Shared>,
+        entry: &Arc<Entry>,
+        end: Option<Instant>,
+    ) -> bool {
         let mut progress = entry.progress.subscribe();
         let mut life = entry.life.subscribe();
         loop {
@@ -156,17 +167,22 @@ impl Watch {
             let ended = life.borrow_and_update().state.is_terminal();
             let total = progress.borrow_and_update().total_bytes;
             if self.feed_to(shared, entry, total).await {
-                return;
+                return true;
             }
             if ended {
                 if let Some(probe) = &mut self.probe {
                     probe.finish();
                 }
-                return;
+                return true;
+            }
+            if end.is_some_and(|end| Instant::now() >= end) {
+                return false;
             }
             tokio::select! {
-                changed = progress.changed() => if changed.is_err() { return },
-                changed = life.changed() => if changed.is_err() { return },
+                // The senders live in the entry that is held here.
+                _ = progress.changed() => {}
+                _ = life.changed() => {}
+                () = crate::actor::until(end) => return false,
             }
         }
     }

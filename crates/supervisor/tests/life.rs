@@ -252,7 +252,7 @@ async fn a_program_that_is_missing_is_spawn_failed_and_leaves_a_failed_record() 
     let list = yard.supervisor.list(yard.owner);
     assert_eq!(list.len(), 1);
     assert_eq!(list[0].state, State::Failed);
-    assert!(yard.files().iter().all(|name| !name.contains("spool")), "{:?}", yard.files());
+    assert!(yard.files().iter().all(|name| !name.contains(".spool")), "{:?}", yard.files());
 }
 
 #[tokio::test(start_paused = true)]

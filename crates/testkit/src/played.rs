@@ -30,6 +30,7 @@ struct Tree {
     leftover: u32,
     provable: bool,
     closed: bool,
+    healed: bool,
 }
 
 impl Tree {
@@ -58,7 +59,8 @@ pub struct Played {
 }
 
 impl Played {
-    /// Prints to standard output, after what was queued before.
+    /// Prints to standard output, after what was queued before. Once the leader has ended, those that outlived it
+    /// print, if they hold the output.
     pub async fn stdout(&self, bytes: impl AsRef<[u8]>) {
         // A process that has ended prints nothing more.
         let _ = self.drive.send(Step::Stdout(bytes.as_ref().to_vec())).await;
@@ -72,6 +74,24 @@ impl Played {
     /// Exits, after what was queued before.
     pub async fn exit(&self, code: u8) {
         let _ = self.drive.send(Step::End(Some(WaitStatus::exited(code)))).await;
+    }
+
+    /// Dies of a signal that nobody here sent, after what was queued before; a number that is none counts as SIGKILL.
+    pub async fn die_of(&self, signal: u8) {
+        let signal = SignalNumber::new(signal).unwrap_or(SIGKILL);
+        let _ = self.drive.send(Step::End(Some(WaitStatus::signalled(signal)))).await;
+    }
+
+    /// Resolves when the leader has ended, however.
+    pub async fn ended(&self) {
+        let mut tree = self.tree.subscribe();
+        // The sender lives in this process.
+        let _ = tree.wait_for(|tree| tree.end.is_some()).await;
+    }
+
+    /// From now on signals are delivered at once, whatever the script said.
+    pub fn heal_signals(&self) {
+        self.tree.send_modify(|tree| tree.healed = true);
     }
 
     /// Ends all descendants that outlived the leader.
@@ -168,7 +188,8 @@ pub(crate) struct ScriptedProcess {
 impl ScriptedProcess {
     /// Begins to play. Must be called within a runtime.
     pub(crate) fn play(script: Script, mode: StreamMode, takes_input: bool) -> (Self, Played) {
-        let tree = Tree { end: None, leftover: 0, provable: !script.unprovable, closed: false };
+        let tree =
+            Tree { end: None, leftover: 0, provable: !script.unprovable, closed: false, healed: false };
         let (drive, driven) = mpsc::channel(DRIVE);
         let played = Played {
             script: Arc::new(script),
@@ -230,8 +251,12 @@ impl Process for ScriptedProcess {
         end.unwrap_or(ExitStatus { status: None })
     }
 
+    #[expect(clippy::panic, reason = "a script can ask for a runner that panics")]
     async fn signal(&self, signal: Signal) -> Result<Delivery, RunnerError> {
-        match self.played.script.signal_fault {
+        let healed = self.played.tree.borrow().healed;
+        match self.played.script.signal_fault.filter(|_| !healed) {
+            Some(SignalFault::Panic) => panic!("the script asks for this"),
+            Some(SignalFault::Hang) => std::future::pending().await,
             Some(SignalFault::Fail) => {
                 return Err(RunnerError::new(RunnerErrorKind::Gone, "the scripted signal failed"));
             }
@@ -298,13 +323,26 @@ impl Stage {
             self.out = None;
             self.err = None;
         }
-        let gone = tree.wait_for(|tree| tree.leftover == 0);
-        match leftover.end_after {
-            Some(after) => {
-                let _ = tokio::time::timeout(after, gone).await;
-                self.played.end_leftovers();
+        let played = self.played.clone();
+        let printing = async {
+            while let Some(step) = driven.recv().await {
+                if let Step::Stdout(_) | Step::Stderr(_) = step {
+                    self.act(step).await;
+                }
             }
-            None => drop(gone.await),
+            std::future::pending::<()>().await;
+        };
+        let leaving = async {
+            match leftover.end_after {
+                Some(after) => tokio::time::sleep(after).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = tree.wait_for(|tree| tree.leftover == 0) => {}
+            () = leaving => played.end_leftovers(),
+            () = printing => {}
         }
     }
 

@@ -21,7 +21,8 @@ struct Stage {
     played: Vec<Played>,
 }
 
-/// Plays a script for each process: the queued ones in order, the last one again and again.
+/// Plays a script for each process: the queued ones in order, the last one again and again. A script is taken when a
+/// process is prepared. Clones share everything but the access that they enforce.
 #[derive(Clone)]
 pub struct ScriptedRunner {
     capabilities: Capabilities,
@@ -49,6 +50,12 @@ impl ScriptedRunner {
         let mut runner = Self::new(script);
         runner.capabilities.tier = None;
         runner
+    }
+
+    /// The same runner, enforcing this access to the workspace; by default it enforces nothing.
+    pub fn enforcing(mut self, access: WorkspaceAccess) -> Self {
+        self.access = access;
+        self
     }
 
     /// Queues a script behind those that are queued already.
@@ -112,6 +119,7 @@ impl PreparedProcess for Prepared {
     async fn start(self: Box<Self>) -> Result<Box<dyn Process>, RunnerError> {
         match self.script.start_fault {
             Some(StartFault::NotFound) => return Err(RunnerError::spawn(SpawnFailure::NotFound)),
+            Some(StartFault::Slow(pause)) => tokio::time::sleep(pause).await,
             Some(StartFault::Hang) => std::future::pending().await,
             Some(StartFault::Panic) => panic!("the script asks for this"),
             None => {}

@@ -47,6 +47,8 @@ pub struct Leftover {
 pub enum StartFault {
     /// The program is not found.
     NotFound,
+    /// The start takes this long, and succeeds.
+    Slow(Duration),
     /// The start never returns.
     Hang,
     /// The runner panics.
@@ -60,6 +62,10 @@ pub enum SignalFault {
     Slow(Duration),
     /// They fail.
     Fail,
+    /// Their delivery never returns.
+    Hang,
+    /// The runner panics.
+    Panic,
 }
 
 /// A process to play.

@@ -1,39 +1,78 @@
 //! What the tests of the supervisor share: a session on a temporary directory, on a scripted runner.
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each test binary uses its part")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "each test binary uses its part; a failed unwrap is a failed test"
+)]
 
+pub(crate) mod brittle;
+
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use procyard_core::{
-    ErrorCode, ExecutionId, Handle, LifecycleEvent, Limits, LoopId, Origin, Owner, SessionId, State, StopKind,
+    ErrorCode, EventId, EventKind, ExecutionId, Handle, LifecycleEvent, Limits, LoopId, Origin, Owner,
+    SessionId, State, StopKind, Stream,
 };
 use procyard_runner::{CommandSpec, ProcessRequest, Runner, StdinMode, TerminalSize};
 use procyard_store::{Dir, FsDir};
 use procyard_supervisor::{
-    CommandRecord, CompletionNotifier, Lease, LifecyclePublisher, Notice, ReadFrom, ReadRequest,
-    ServiceError, Services, Snapshot, StartOptions, Started, StopRequest, StreamFilter, Supervisor,
-    SupervisorError, Target, Until, WaitMode,
+    CommandRecord, CompletionNotifier, Lease, LifecyclePublisher, Notice, NoticeKind, Probe, ReadFrom,
+    ReadRequest, ServiceError, Services, Snapshot, StartOptions, Started, StopRequest, StreamFilter,
+    Supervisor, SupervisorError, Target, Until, WaitMode, Waited,
 };
 use procyard_testkit::{DEADLINE, Script, ScriptedRunner};
 use tempfile::TempDir;
 
 /// Keeps what it is given.
 #[derive(Default)]
-pub struct Journal {
-    pub events: Mutex<Vec<LifecycleEvent>>,
-    pub notices: Mutex<Vec<(Owner, Notice)>>,
+pub(crate) struct Journal {
+    pub(crate) events: Mutex<Vec<LifecycleEvent>>,
+    pub(crate) notices: Mutex<Vec<(Owner, Notice)>>,
     /// How many publications fail before one is taken.
-    pub failures: Mutex<u32>,
+    pub(crate) failures: Mutex<u32>,
+    /// How many notices fail before one is taken.
+    pub(crate) notice_failures: Mutex<u32>,
+    /// Whether publications never return.
+    pub(crate) hangs: AtomicBool,
+}
+
+impl Journal {
+    pub(crate) fn completions(&self, handle: Handle) -> Vec<EventId> {
+        let events = self.events.lock().unwrap();
+        let ends = events.iter().filter(|event| matches!(event.kind, EventKind::Completed | EventKind::Lost));
+        ends.filter(|event| event.identity.handle == handle).map(|event| event.id).collect()
+    }
+
+    pub(crate) fn noticed(&self) -> Vec<Handle> {
+        let notices = self.notices.lock().unwrap();
+        let ends = notices.iter().filter(|(_, notice)| notice.kind == NoticeKind::Completed);
+        ends.map(|(_, notice)| notice.handle).collect()
+    }
+}
+
+fn refusal() -> ServiceError {
+    ServiceError::from(Box::<dyn std::error::Error + Send + Sync>::from("not now"))
+}
+
+/// Counts down; true while there was something to count.
+fn counts_down(left: &Mutex<u32>) -> bool {
+    let mut left = left.lock().unwrap();
+    let fails = *left > 0;
+    *left -= u32::from(fails);
+    fails
 }
 
 #[async_trait]
 impl LifecyclePublisher for Journal {
     async fn publish(&self, event: &LifecycleEvent) -> Result<(), ServiceError> {
-        let mut failures = self.failures.lock().unwrap();
-        if *failures > 0 {
-            *failures -= 1;
-            return Err(ServiceError::from(Box::<dyn std::error::Error + Send + Sync>::from("not now")));
+        if self.hangs.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+        if counts_down(&self.failures) {
+            return Err(refusal());
         }
         self.events.lock().unwrap().push(event.clone());
         Ok(())
@@ -43,39 +82,53 @@ impl LifecyclePublisher for Journal {
 #[async_trait]
 impl CompletionNotifier for Journal {
     async fn notify(&self, owner: Owner, notice: &Notice) -> Result<(), ServiceError> {
+        if counts_down(&self.notice_failures) {
+            return Err(refusal());
+        }
         self.notices.lock().unwrap().push((owner, notice.clone()));
         Ok(())
     }
 }
 
-pub fn owner(of: u8) -> Owner {
+pub(crate) fn owner(of: u8) -> Owner {
     Owner { session: SessionId::from_random([9; 16]), loop_id: LoopId::from_random([of; 16]) }
 }
 
-pub fn origin() -> Origin {
+pub(crate) fn origin() -> Origin {
     Origin { execution: ExecutionId::from_random([3; 16]) }
 }
 
 /// A session with one scripted runner.
-pub struct Yard {
-    pub supervisor: Supervisor,
-    pub runner: ScriptedRunner,
-    pub journal: Arc<Journal>,
-    pub owner: Owner,
-    pub place: Arc<TempDir>,
+pub(crate) struct Yard {
+    pub(crate) supervisor: Supervisor,
+    pub(crate) runner: ScriptedRunner,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) owner: Owner,
+    pub(crate) place: Arc<TempDir>,
 }
 
 impl Yard {
-    pub async fn new(script: Script) -> Self {
+    pub(crate) async fn new(script: Script) -> Self {
         Self::with_limits(script, Limits::default()).await
     }
 
-    pub async fn with_limits(script: Script, limits: Limits) -> Self {
+    pub(crate) async fn with_limits(script: Script, limits: Limits) -> Self {
         Self::on(Arc::new(tempfile::tempdir().unwrap()), script, limits).await
     }
 
-    pub async fn on(place: Arc<TempDir>, script: Script, limits: Limits) -> Self {
+    pub(crate) async fn on(place: Arc<TempDir>, script: Script, limits: Limits) -> Self {
         let root: Arc<dyn Dir> = FsDir::open(place.path()).unwrap();
+        Self::over(place, root, script, limits).await
+    }
+
+    /// A session whose storage fails as `faults` says.
+    pub(crate) async fn brittle(script: Script, faults: Arc<brittle::Faults>) -> Self {
+        let place = Arc::new(tempfile::tempdir().unwrap());
+        let root = brittle::BrittleDir::open(place.path(), faults);
+        Self::over(place, root, script, Limits::default()).await
+    }
+
+    async fn over(place: Arc<TempDir>, root: Arc<dyn Dir>, script: Script, limits: Limits) -> Self {
         let supervisor = Supervisor::new(owner(1).session, limits, root);
         let journal = Arc::new(Journal::default());
         supervisor.activate(Services::new(journal.clone(), journal.clone())).await.unwrap();
@@ -83,34 +136,47 @@ impl Yard {
     }
 
     /// The same directory under a new supervisor, as after a crash: the old one never shut down.
-    pub async fn restarted(&self) -> Self {
+    pub(crate) async fn restarted(&self) -> Self {
         Self::on(Arc::clone(&self.place), Script::new(), Limits::default()).await
     }
 
-    pub async fn try_start(&self, options: StartOptions) -> Result<Handle, SupervisorError> {
+    pub(crate) async fn try_start(&self, options: StartOptions) -> Result<Handle, SupervisorError> {
         self.try_start_as(self.owner, options).await
     }
 
-    pub async fn try_start_as(&self, owner: Owner, options: StartOptions) -> Result<Handle, SupervisorError> {
+    pub(crate) async fn try_start_as(
+        &self,
+        owner: Owner,
+        options: StartOptions,
+    ) -> Result<Handle, SupervisorError> {
+        self.try_start_with(owner, options, Lease::none()).await.map(Started::handle)
+    }
+
+    pub(crate) async fn try_start_with(
+        &self,
+        owner: Owner,
+        options: StartOptions,
+        lease: Lease,
+    ) -> Result<Started, SupervisorError> {
         let request = ProcessRequest {
             stdin: options.stdin,
             terminal: options.terminal,
             ..ProcessRequest::new(CommandSpec::Shell("play".into()), "/", origin())
         };
         let prepared = self.runner.prepare(request).await?;
-        self.supervisor.start(owner, origin(), prepared, Lease::none(), options).await.map(Started::handle)
+        self.supervisor.start(owner, origin(), prepared, lease, options).await
     }
 
-    pub async fn start(&self, options: StartOptions) -> Handle {
+    pub(crate) async fn start(&self, options: StartOptions) -> Handle {
         self.try_start(options).await.unwrap()
     }
 
-    pub async fn background(&self) -> Handle {
+    pub(crate) async fn background(&self) -> Handle {
         self.start(StartOptions { background: true, ..options() }).await
     }
 
     /// Waits for the terminal state, within the deadline of a test.
-    pub async fn end(&self, handle: Handle) -> Snapshot {
+    pub(crate) async fn end(&self, handle: Handle) -> Snapshot {
         let target = Target { handle, cursor: 0, probe: None };
         let waited = self
             .supervisor
@@ -123,7 +189,7 @@ impl Yard {
     }
 
     /// Waits until the output reaches `total` bytes.
-    pub async fn output_to(&self, handle: Handle, total: u64) {
+    pub(crate) async fn output_to(&self, handle: Handle, total: u64) {
         let target = Target { handle, cursor: total - 1, probe: None };
         let waited = self
             .supervisor
@@ -133,14 +199,14 @@ impl Yard {
         assert!(waited[0].satisfied, "the output stopped short of {total}");
     }
 
-    pub async fn text(&self, handle: Handle) -> String {
+    pub(crate) async fn text(&self, handle: Handle) -> String {
         let request =
             ReadRequest { from: ReadFrom::Cursor(0), max_bytes: 1 << 20, streams: StreamFilter::Both };
         let (page, _) = self.supervisor.read(self.owner, &handle, request).await.unwrap();
         String::from_utf8(page.bytes).unwrap()
     }
 
-    pub async fn stop(
+    pub(crate) async fn stop(
         &self,
         handle: Handle,
         kind: StopKind,
@@ -149,12 +215,12 @@ impl Yard {
         self.supervisor.stop(self.owner, &handle, StopRequest { kind, grace: Some(grace) }).await
     }
 
-    pub fn state(&self, handle: Handle) -> State {
+    pub(crate) fn state(&self, handle: Handle) -> State {
         self.supervisor.snapshot(self.owner, &handle).unwrap().state
     }
 
     /// The kinds and states of the events of one process, once `count` of them were published.
-    pub async fn events(&self, handle: Handle, count: usize) -> Vec<(procyard_core::EventKind, State)> {
+    pub(crate) async fn events(&self, handle: Handle, count: usize) -> Vec<(EventKind, State)> {
         let of = || -> Vec<_> {
             let events = self.journal.events.lock().unwrap();
             let mine = events.iter().filter(|event| event.identity.handle == handle);
@@ -168,7 +234,7 @@ impl Yard {
     }
 
     /// Names in the session's directory.
-    pub fn files(&self) -> Vec<String> {
+    pub(crate) fn files(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.place.path()).unwrap();
         let mut names: Vec<_> =
             entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -177,18 +243,79 @@ impl Yard {
     }
 }
 
-pub fn options() -> StartOptions {
+/// Polls until it holds; on a paused clock that costs no time.
+pub(crate) async fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let end = tokio::time::Instant::now() + DEADLINE;
+    while !holds() {
+        assert!(tokio::time::Instant::now() < end, "this never came true: {what}");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+pub(crate) fn read_from(cursor: u64) -> ReadRequest {
+    ReadRequest { from: ReadFrom::Cursor(cursor), max_bytes: 1 << 20, streams: StreamFilter::Both }
+}
+
+pub(crate) fn target(handle: Handle, cursor: u64) -> Target {
+    Target { handle, cursor, probe: None }
+}
+
+/// Looks for bytes in the output of both streams, across the borders of chunks.
+pub(crate) struct Find {
+    wanted: Vec<u8>,
+    seen: Vec<u8>,
+    pub(crate) fed: u64,
+    pub(crate) finished: bool,
+    pub(crate) found: bool,
+}
+
+impl Find {
+    pub(crate) fn bytes(wanted: &[u8]) -> Self {
+        Self { wanted: wanted.to_vec(), seen: Vec::new(), fed: 0, finished: false, found: false }
+    }
+
+    pub(crate) fn in_output_of(handle: Handle, wanted: &[u8]) -> Target {
+        Target { handle, cursor: 0, probe: Some(Box::new(Self::bytes(wanted))) }
+    }
+}
+
+impl Probe for Find {
+    fn feed(&mut self, _: u64, _: Stream, bytes: &[u8]) -> bool {
+        self.fed += bytes.len() as u64;
+        self.seen.extend_from_slice(bytes);
+        self.found = self.seen.windows(self.wanted.len()).any(|window| window == self.wanted);
+        let kept = self.seen.len().saturating_sub(self.wanted.len());
+        self.seen.drain(..kept);
+        self.found
+    }
+
+    fn gap(&mut self, _: u64) {
+        self.seen.clear();
+    }
+
+    fn finish(&mut self) {
+        self.finished = true;
+    }
+}
+
+/// The probe of a target, as what it was.
+pub(crate) fn found(waited: Waited) -> Find {
+    let probe: Box<dyn std::any::Any> = waited.probe.unwrap();
+    *probe.downcast::<Find>().unwrap()
+}
+
+pub(crate) fn options() -> StartOptions {
     StartOptions::new(CommandRecord::line("play", "/"))
 }
 
-pub fn with_stdin() -> StartOptions {
+pub(crate) fn with_stdin() -> StartOptions {
     StartOptions { stdin: StdinMode::Open, ..options() }
 }
 
-pub fn on_terminal() -> StartOptions {
+pub(crate) fn on_terminal() -> StartOptions {
     StartOptions { terminal: Some(TerminalSize::default()), ..options() }
 }
 
-pub fn code<T: std::fmt::Debug>(result: Result<T, SupervisorError>) -> ErrorCode {
+pub(crate) fn code<T: std::fmt::Debug>(result: Result<T, SupervisorError>) -> ErrorCode {
     result.unwrap_err().code()
 }
