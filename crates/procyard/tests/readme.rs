@@ -12,7 +12,8 @@ fn every_rust_block_of_the_readme_is_part_of_an_example() {
         .unwrap()
         .map(|entry| unindented(&std::fs::read_to_string(entry.unwrap().path()).unwrap()))
         .collect();
-    let blocks: Vec<&str> = readme.split("```rust\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    let blocks: Vec<&str> =
+        readme.split("```rust\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
     assert!(blocks.len() >= 5, "the README has an example of each layer");
     for block in blocks {
         let wanted = unindented(block);

@@ -51,7 +51,11 @@ impl Yard {
         Self::with(ScriptedRunner::new(script), Services::discard(), Some(after)).await
     }
 
-    pub(crate) async fn with(runner: ScriptedRunner, services: Services, auto_yield: Option<Duration>) -> Self {
+    pub(crate) async fn with(
+        runner: ScriptedRunner,
+        services: Services,
+        auto_yield: Option<Duration>,
+    ) -> Self {
         let place = tempfile::tempdir().unwrap();
         let root: Arc<dyn Dir> = FsDir::open(place.path()).unwrap();
         let supervisor = Supervisor::new(owner(1).session, Limits::default(), root);
