@@ -30,7 +30,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(folder) = json.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    let mut cargo = command::cargo(["bench", "--package", "procyard", "--bench", "procyard", "--"]);
+    let mut cargo = command::cargo(["bench", "--package", "procyard", "--bench", "costs", "--"]);
     cargo.args(&args.names).arg("--json").arg(json).args(&args.more);
     command::run(&mut cargo)
 }

@@ -27,11 +27,6 @@ impl Spread {
         };
         Self { median, min: at(0), max: at(sorted.len().wrapping_sub(1)), samples: sorted.len() }
     }
-
-    /// Of one figure that was taken once.
-    pub(crate) fn once(sample: f64) -> Self {
-        Self::of(&[sample])
-    }
 }
 
 /// Round by round, what was measured over its baseline.

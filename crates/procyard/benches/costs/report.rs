@@ -108,9 +108,9 @@ impl Unit {
     fn show(self, value: f64) -> String {
         let mib = f64::from(1 << 20);
         match self {
-            Self::Seconds if value < 1e-6 => format!("{:.0} ns", value * 1e9),
-            Self::Seconds if value < 1e-3 => format!("{:.1} µs", value * 1e6),
-            Self::Seconds if value < 1.0 => format!("{:.2} ms", value * 1e3),
+            Self::Seconds if value.abs() < 1e-6 => format!("{:.0} ns", value * 1e9),
+            Self::Seconds if value.abs() < 1e-3 => format!("{:.1} µs", value * 1e6),
+            Self::Seconds if value.abs() < 1.0 => format!("{:.2} ms", value * 1e3),
             Self::Seconds => format!("{value:.2} s"),
             Self::BytesPerSecond => format!("{:.0} MiB/s", value / mib),
             Self::Bytes if value.abs() < mib => format!("{:.0} KiB", value / 1024.0),
