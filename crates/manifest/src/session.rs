@@ -129,6 +129,33 @@ impl SessionRoot {
         ManifestStore::over(self.dir(), Some(self.session))
     }
 
+    /// Removes the session with everything in it; it stays locked until its directory is gone. The anchor goes last, so
+    /// that a crash on the way leaves something that can be removed again. Blocks.
+    pub fn remove(self, data_dir: &Path) -> io::Result<()> {
+        let sessions = FsDir::open(&data_dir.join(SESSIONS))?;
+        for entry in self.dir.list()? {
+            match entry.kind {
+                EntryKind::Dir => {
+                    let inner = self.dir.open_dir(&entry.name)?;
+                    for file in inner.list()? {
+                        inner.remove_file(&file.name)?;
+                    }
+                    self.dir.remove_dir(&entry.name)?;
+                }
+                _ if entry.name == LOCK || entry.name == anchor::ANCHOR => {}
+                _ => self.dir.remove_file(&entry.name)?,
+            }
+        }
+        for last in [anchor::ANCHOR, LOCK] {
+            match self.dir.remove_file(last) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        sessions.remove_dir(&self.session.to_string())?;
+        sessions.sync()
+    }
+
     /// The session.
     pub const fn session(&self) -> SessionId {
         self.session

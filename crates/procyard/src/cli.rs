@@ -4,8 +4,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
-use procyard_core::{LoopId, SessionId};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use procyard_core::{Handle, LoopId, SessionId};
 
 /// Run and supervise long-running commands for AI agents.
 #[derive(Debug, Parser)]
@@ -39,6 +39,11 @@ const MCP_EXAMPLES: &str = "\
 Example entry for a client's configuration:
   { \"mcpServers\": { \"procyard\": { \"command\": \"procyard\", \"args\": [\"mcp\"] } } }";
 
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  procyard export --format raw HANDLE > output.log
+  procyard export --format asciicast HANDLE > session.cast && asciinema play session.cast";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Supervise one command here: stream its output, then say in one line how it ended.
@@ -49,6 +54,11 @@ pub(crate) enum Command {
     Mcp(McpOptions),
     /// Say what this machine can do for contained commands, and what would make it better.
     Doctor(DoctorOptions),
+    /// Write the record of a process, from whatever session it is in.
+    #[command(after_help = EXPORT_EXAMPLES)]
+    Export(ExportOptions),
+    /// Remove sessions that ended long ago.
+    Gc(GcOptions),
 }
 
 /// Where sessions are kept.
@@ -112,6 +122,43 @@ pub(crate) struct McpOptions {
     /// Hand a foreground call over after this many seconds, before the client gives up on it; 0 never does
     #[arg(long, value_name = "SECONDS", default_value_t = 50, value_parser = clap::value_parser!(u64).range(0..=86_400))]
     pub(crate) auto_yield: u64,
+
+    #[command(flatten)]
+    pub(crate) data: DataDir,
+}
+
+/// What a record is written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// Exactly the bytes that were printed
+    Raw,
+    /// Safe text, without escape sequences
+    Text,
+    /// One JSON object a line: the process, each run of output with its stream and time, the end
+    Jsonl,
+    /// A terminal recording, asciicast version 2
+    Asciicast,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportOptions {
+    /// The process, as results and lists name it
+    #[arg(value_name = "HANDLE", allow_hyphen_values = true)]
+    pub(crate) handle: Handle,
+
+    /// What the record is written as
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) format: ExportFormat,
+
+    #[command(flatten)]
+    pub(crate) data: DataDir,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GcOptions {
+    /// How long ago a session must have ended, in days
+    #[arg(long, value_name = "DAYS", default_value_t = 14, value_parser = clap::value_parser!(u64).range(0..=36_500))]
+    pub(crate) older_than: u64,
 
     #[command(flatten)]
     pub(crate) data: DataDir,

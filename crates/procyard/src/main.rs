@@ -6,6 +6,8 @@ mod cli;
 mod data_dir;
 mod doctor;
 mod exit;
+mod export;
+mod gc;
 mod mcp;
 mod pages;
 mod run;
@@ -40,6 +42,8 @@ fn main() -> ExitCode {
             Command::Run(options) => run::run(options).await,
             Command::Mcp(options) => mcp::mcp(options).await,
             Command::Doctor(options) => doctor::doctor(options).await,
+            Command::Export(options) => export::export(options).await,
+            Command::Gc(options) => gc::gc(options).await,
         }
     });
     // A pending read of standard input cannot be cancelled; nothing else is left to wait for.

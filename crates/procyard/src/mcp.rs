@@ -13,8 +13,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::McpOptions;
-use crate::exit;
 use crate::session::Session;
+use crate::{exit, gc};
 
 /// Serves until standard input ends, or SIGTERM or SIGINT comes; then ends the session and exits 0.
 pub(crate) async fn mcp(options: McpOptions) -> ExitCode {
@@ -38,6 +38,8 @@ async fn serve(options: McpOptions) -> anyhow::Result<()> {
         () = stop.cancelled() => return Ok(()),
     };
     tell_restored(&session);
+    // Every server makes a session; nothing waits for the old ones to go.
+    let collecting = tokio::task::spawn_blocking(move || gc::collect(&data_dir, gc::KEEP));
     let toolbox = Toolbox::new(
         session.supervisor.clone(),
         session.runners(),
@@ -51,6 +53,9 @@ async fn serve(options: McpOptions) -> anyhow::Result<()> {
     let (read, write) = stdio();
     let served = serve_mcp(Arc::new(toolbox), read, write, stop).await;
     let survivors = session.close().await;
+    if let Ok(Err(error)) = collecting.await {
+        tracing::warn!(error = format!("{error:#}"), "old sessions were not looked through");
+    }
     served?;
     anyhow::ensure!(survivors == 0, "{survivors} commands could not be proven gone");
     Ok(())

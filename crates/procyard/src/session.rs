@@ -63,11 +63,16 @@ impl Session {
     }
 }
 
-async fn open_root(data_dir: &Path, session: SessionId, limits: &Limits) -> anyhow::Result<SessionRoot> {
-    let anchor = AnchorSettings {
+/// What our sessions' anchors say.
+pub(crate) fn anchor(limits: &Limits) -> AnchorSettings {
+    AnchorSettings {
         provider: PROVIDER.to_owned(),
         ceilings: Ceilings { spool_bytes: limits.spool_bytes, spool_bytes_total: limits.spool_bytes_total },
-    };
+    }
+}
+
+async fn open_root(data_dir: &Path, session: SessionId, limits: &Limits) -> anyhow::Result<SessionRoot> {
+    let anchor = anchor(limits);
     let data_dir = data_dir.to_owned();
     let wait = limits.graceful_shutdown + LOCK_WAIT;
     // Waiting for the lock blocks.

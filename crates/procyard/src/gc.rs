@@ -1,0 +1,79 @@
+//! `procyard gc`, and the same at the start of every server: removes sessions that ended long ago.
+//!
+//! Not for what lives: a session whose lock is held, by a supervisor or by a guardian whose trees are not gone, is never
+//! touched; nor is one whose anchor does not say that it is ours.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context as _;
+use procyard_core::{Limits, SessionId};
+use procyard_manifest::{SessionError, SessionRoot};
+
+use crate::cli::GcOptions;
+use crate::exit;
+use crate::say::say;
+use crate::session::anchor;
+
+/// How long ended sessions are kept.
+pub(crate) const KEEP: Duration = Duration::from_secs(14 * 24 * 60 * 60);
+
+/// What was found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Collected {
+    pub(crate) removed: usize,
+    pub(crate) kept: usize,
+    pub(crate) failed: usize,
+}
+
+/// Removes, and says how many.
+pub(crate) async fn gc(options: GcOptions) -> ExitCode {
+    let collected = async {
+        let data_dir = options.data.resolve()?;
+        let older_than = Duration::from_secs(options.older_than * 24 * 60 * 60);
+        tokio::task::spawn_blocking(move || collect(&data_dir, older_than))
+            .await
+            .context("the removal failed")?
+    };
+    match collected.await {
+        Ok(found) => {
+            say(format_args!("{} sessions removed, {} kept", found.removed, found.kept));
+            if found.failed == 0 { ExitCode::SUCCESS } else { exit::FAULT.into() }
+        }
+        Err(error) => exit::fault(&error),
+    }
+}
+
+/// Removes sessions that nobody holds and that have not changed for this long. Blocking.
+pub(crate) fn collect(data_dir: &Path, older_than: Duration) -> anyhow::Result<Collected> {
+    let mut found = Collected::default();
+    for session in SessionRoot::list_sessions(data_dir).context("the sessions cannot be listed")? {
+        match remove(data_dir, session, older_than) {
+            Ok(true) => found.removed += 1,
+            Ok(false) => found.kept += 1,
+            Err(error) => {
+                tracing::warn!(%session, error = format!("{error:#}"), "a session could not be removed");
+                found.failed += 1;
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn remove(data_dir: &Path, session: SessionId, older_than: Duration) -> anyhow::Result<bool> {
+    // Every save renames a file in the directory, so this is when it last changed.
+    let changed = std::fs::metadata(SessionRoot::path_of(data_dir, session))?.modified()?;
+    let age = SystemTime::now().duration_since(changed).unwrap_or_default();
+    if age < older_than {
+        return Ok(false);
+    }
+    match SessionRoot::open(data_dir, session, anchor(&Limits::default()), Duration::ZERO) {
+        Ok(root) => {
+            root.remove(data_dir)?;
+            Ok(true)
+        }
+        Err(SessionError::Locked | SessionError::Missing) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
