@@ -6,6 +6,7 @@
 //!
 //! Nothing here is part of what the workspace ships, so no layer may depend on it.
 
+mod bench;
 mod ci;
 mod clippy;
 mod command;
@@ -45,6 +46,8 @@ enum Verb {
     Doc,
     /// Check licences, bans and sources of the dependencies
     Deny(deny::Args),
+    /// Measure what procyard costs, against baselines of the same run
+    Bench(bench::Args),
     /// Make the Python environment that the MCP SDK test runs in
     McpSdk,
 }
@@ -59,6 +62,7 @@ impl Verb {
             Self::Test(args) => test::run(args),
             Self::Doc => doc::run(),
             Self::Deny(args) => deny::run(args),
+            Self::Bench(args) => bench::run(args),
             Self::McpSdk => mcp_sdk::run(),
         }
     }

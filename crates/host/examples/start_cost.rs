@@ -31,8 +31,6 @@ mod cost {
     type Outcome<T> = Result<T, Box<dyn Error>>;
 
     pub(crate) async fn measure(starts: u32) -> Outcome<()> {
-        let bare = bare_start(starts)?;
-        println!("bare spawn and wait of true    {bare:>10.1?}");
         for tier in [Tier::CGROUP, Tier::SUBREAPER] {
             let options = HostOptions { tier: TierChoice::Require(tier.clone()), ..HostOptions::default() };
             let runner = match HostRunner::start(options).await {
@@ -43,8 +41,9 @@ mod cost {
                 }
             };
             println!("\n{tier}");
-            let (exited, emptied) = contained_start(&runner, starts).await?;
+            let [bare, exited, emptied] = starts_in_turn(&runner, starts).await?;
             let ratio = exited.as_secs_f64() / bare.as_secs_f64();
+            println!("bare spawn and wait of true    {bare:>10.1?}");
             println!("start to exited of true        {exited:>10.1?}  {ratio:.2} x bare");
             println!("start to proven empty          {emptied:>10.1?}");
             idle(&runner).await?;
@@ -64,33 +63,32 @@ mod cost {
         Ok(())
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the baseline is a bare process")]
-    fn bare_start(starts: u32) -> Outcome<Duration> {
-        let began = Instant::now();
-        for _ in 0..starts {
-            Command::new("/bin/true").stdin(Stdio::null()).stdout(Stdio::null()).status()?;
-        }
-        Ok(began.elapsed() / starts)
-    }
-
     async fn start(runner: &HostRunner, command: CommandSpec) -> Outcome<Box<dyn Process>> {
         let origin = Origin { execution: ExecutionId::from_random([1; 16]) };
         Ok(runner.prepare(ProcessRequest::new(command, "/", origin)).await?.start().await?)
     }
 
-    async fn contained_start(runner: &HostRunner, starts: u32) -> Outcome<(Duration, Duration)> {
-        let (mut exited, mut emptied) = (Duration::ZERO, Duration::ZERO);
+    /// Medians of bare and contained starts, in turn, so that both meet the same neighbours.
+    #[expect(clippy::disallowed_methods, reason = "the baseline is a bare process")]
+    async fn starts_in_turn(runner: &HostRunner, starts: u32) -> Outcome<[Duration; 3]> {
+        let mut took = [Vec::new(), Vec::new(), Vec::new()];
         for _ in 0..starts {
+            let began = Instant::now();
+            Command::new("/bin/true").stdin(Stdio::null()).stdout(Stdio::null()).status()?;
+            took[0].push(began.elapsed());
             let began = Instant::now();
             let process = start(runner, CommandSpec::Argv(vec!["/bin/true".to_owned()])).await?;
             process.wait().await;
-            exited += began.elapsed();
+            took[1].push(began.elapsed());
             if process.emptied().await != TreeProof::Empty {
                 return Err("not proven empty".into());
             }
-            emptied += began.elapsed();
+            took[2].push(began.elapsed());
         }
-        Ok((exited / starts, emptied / starts))
+        Ok(took.map(|mut took| {
+            took.sort_unstable();
+            took.get(took.len() / 2).copied().unwrap_or_default()
+        }))
     }
 
     /// Memory of a shim and processor time of a hundred of them over a second in which nothing happens.

@@ -3,6 +3,7 @@
 //! Not for starting one: see [`crate::HostRunner::start`].
 
 /// The first argument that makes a program a guardian. Not for people.
+#[cfg(target_os = "linux")]
 pub(crate) const GUARDIAN_ARGUMENT: &str = "--procyard-guardian";
 
 /// Must be called first in `main`, before threads, files and argument parsing, by every program that starts a

@@ -341,6 +341,23 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a child to be found")]
+    fn children_are_found_with_and_without_the_kernels_lists() {
+        let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
+        let pid = Pid::try_from(child.id()).unwrap();
+        let own = nix::unistd::getpid().as_raw();
+        assert!(scan()[&own].contains(&pid));
+        let mut listed = Vec::new();
+        // More than one thread: the child is on the list of the thread that forked it.
+        Listing::Kernel.children(own, 2, &mut listed);
+        assert!(listed.contains(&pid) || !kernel_lists_children());
+        Listing::Scan(scan()).children(own, 2, &mut listed);
+        assert!(listed.contains(&pid));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
     fn own_stat_agrees_with_the_kernel() {
         let stat = Stat::read(nix::unistd::getpid().as_raw()).unwrap();
         assert_eq!(stat.parent, nix::unistd::getppid().as_raw());

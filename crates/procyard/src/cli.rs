@@ -19,13 +19,18 @@ const EXIT_CODES: &str = "\
 Exit codes: that of the command; 128+n when signal n ended it; 124 when it timed out; 125 when procyard itself failed; 126 \
 when the command is not executable; 127 when it was not found.";
 
+const RUN_USAGE: &str = "\
+procyard run [OPTIONS] 'LINE'
+       procyard run [OPTIONS] -- PROGRAM [ARGUMENTS]...";
+
 const RUN_EXAMPLES: &str = "\
 Examples:
   procyard run 'cargo build 2>&1 | tail -5'
   procyard run --timeout 60 -- make -j4 test
   procyard run 'setsid sleep 1000 & echo the sleep is ended, too'
 
-^C interrupts the command, a second one terminates it, a third one kills it.
+^C interrupts the command, a second one terminates it, a third one kills it. SIGTERM, SIGHUP and SIGQUIT terminate it. \
+Whatever the command leaves running is ended with it, also when procyard itself is killed.
 
 Exit codes: that of the command; 128+n when signal n ended it; 124 when it timed out; 125 when procyard itself failed; 126 \
 when the command is not executable; 127 when it was not found.";
@@ -37,7 +42,7 @@ Example entry for a client's configuration:
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Supervise one command here: stream its output, then say in one line how it ended.
-    #[command(after_help = RUN_EXAMPLES)]
+    #[command(after_help = RUN_EXAMPLES, override_usage = RUN_USAGE)]
     Run(RunOptions),
     /// Serve the tools over MCP on standard input and output.
     #[command(after_help = MCP_EXAMPLES)]
@@ -61,8 +66,8 @@ pub(crate) struct RunOptions {
     #[arg(value_name = "LINE", conflicts_with = "argv", required_unless_present = "argv")]
     pub(crate) line: Option<String>,
 
-    /// A program and its arguments, which no shell sees
-    #[arg(last = true, value_name = "CMD")]
+    /// A program and its arguments, after `--`, which no shell sees
+    #[arg(last = true, value_name = "PROGRAM")]
     pub(crate) argv: Vec<String>,
 
     /// Give the command a terminal
@@ -77,7 +82,8 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "DIR")]
     pub(crate) workdir: Option<PathBuf>,
 
-    /// Give the command an empty standard input instead of passing this one through
+    /// Give the command an empty standard input instead of passing this one through, of which procyard may read more
+    /// than the command does
     #[arg(long)]
     pub(crate) no_stdin: bool,
 

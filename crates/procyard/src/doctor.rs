@@ -2,15 +2,18 @@
 //!
 //! Not for repairing anything.
 
+use std::fmt::Display;
 use std::path::Path;
 use std::process::ExitCode;
 
+use nix::unistd::{AccessFlags, access};
 use procyard_core::Limits;
 use procyard_host::{ContainmentReport, HostOptions, HostRunner};
 use procyard_runner::{Runner as _, Tier};
 
 use crate::cli::DoctorOptions;
 use crate::exit;
+use crate::say::print;
 
 /// Nothing here can contain a process.
 const UNCONTAINED: u8 = 1;
@@ -21,39 +24,47 @@ pub(crate) async fn doctor(options: DoctorOptions) -> ExitCode {
         Ok(data_dir) => data_dir,
         Err(error) => return exit::fault(&error),
     };
-    println!("procyard {}", env!("CARGO_PKG_VERSION"));
+    let mut text = format!("procyard       {}\n", env!("CARGO_PKG_VERSION"));
     let contained = match HostRunner::start(HostOptions::default()).await {
         Ok(runner) => {
-            tell_containment(&runner.report());
-            tell_terminals(runner.capabilities().terminals);
+            text.push_str(&containment(&runner.report()));
+            text.push_str(&terminals(runner.capabilities().terminals));
             runner.shutdown().await;
             true
         }
         Err(error) => {
-            println!("containment    none: {error}");
-            println!("               nothing will be started here that could escape");
+            text.push_str(&row("containment", format_args!("none: {error}")));
+            text.push_str(&row("", "nothing will be started here that could escape"));
             false
         }
     };
-    tell_data_dir(&data_dir);
-    tell_limits(&Limits::default());
+    text.push_str(&data_directory(&data_dir));
+    text.push_str(&limits(&Limits::default()));
+    print(std::io::stdout(), text);
     if contained { ExitCode::SUCCESS } else { UNCONTAINED.into() }
 }
 
-fn tell_containment(report: &ContainmentReport) {
-    println!("containment    {}: {}", report.tier, meaning(&report.tier));
+/// A line with its subject; without one it goes on with the line before.
+fn row(subject: &str, says: impl Display) -> String {
+    format!("{subject:<14} {says}\n")
+}
+
+fn containment(report: &ContainmentReport) -> String {
+    let mut text = row("containment", format_args!("{}: {}", report.tier, meaning(&report.tier)));
     for (tier, why) in &report.unavailable {
-        println!("               {tier} is not used: {why}");
+        text.push_str(&row("", format_args!("{tier} is not used: {why}")));
     }
-    println!("kernel         {}", report.kernel);
+    text.push_str(&row("kernel", &report.kernel));
     if !report.proc_children {
-        println!("               does not list children (CONFIG_PROC_CHILDREN): large trees end more slowly");
+        text.push_str(&row("", "does not list children (CONFIG_PROC_CHILDREN): large trees end more slowly"));
     }
     if report.tier == Tier::CGROUP && !report.clone_into_cgroup {
-        println!(
-            "               cannot start a process inside a cgroup (5.7 and later can): starts take longer"
-        );
+        text.push_str(&row(
+            "",
+            "cannot start a process inside a cgroup (5.7 and later can): starts take longer",
+        ));
     }
+    text
 }
 
 fn meaning(tier: &Tier) -> &'static str {
@@ -66,38 +77,42 @@ fn meaning(tier: &Tier) -> &'static str {
     }
 }
 
-fn tell_terminals(terminals: bool) {
-    let pty = Path::new("/dev/ptmx").exists();
-    println!(
-        "terminals      {}",
-        match (terminals, pty) {
-            (true, true) => "yes",
-            (true, false) => "no: there is no /dev/ptmx here; mount devpts",
-            (false, _) => "no: this build has pipes only",
-        }
-    );
+fn terminals(built_in: bool) -> String {
+    let says = match (built_in, Path::new("/dev/ptmx").exists()) {
+        (true, true) => "yes",
+        (true, false) => "no: there is no /dev/ptmx here; mount devpts",
+        (false, _) => "no: this build has pipes only",
+    };
+    row("terminals", says)
 }
 
-fn tell_data_dir(data_dir: &Path) {
+fn data_directory(data_dir: &Path) -> String {
     // The directory need not be there yet: the nearest one that is decides.
     let existing = data_dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
-    let writable = nix::unistd::access(existing, nix::unistd::AccessFlags::W_OK).is_ok();
-    println!(
-        "data directory {} ({})",
-        data_dir.display(),
-        if writable { "writable" } else { "not writable" }
-    );
+    let usable = AccessFlags::W_OK | AccessFlags::X_OK;
+    let says = if !existing.is_dir() {
+        format!("{} (not usable: {} is not a directory)", data_dir.display(), existing.display())
+    } else if access(existing, usable).is_ok() {
+        format!("{} (writable)", data_dir.display())
+    } else {
+        format!(
+            "{} (not writable: nothing will be started; name another with --data-dir)",
+            data_dir.display()
+        )
+    };
+    row("data directory", says)
 }
 
-fn tell_limits(limits: &Limits) {
+fn limits(limits: &Limits) -> String {
     const MIB: u64 = 1024 * 1024;
-    println!(
-        "limits         {} running processes a loop, {} a session; {} completed ones kept",
+    let processes = format!(
+        "{} running processes a loop, {} a session; {} completed ones kept",
         limits.running_per_loop, limits.running_per_session, limits.retained_per_session
     );
-    println!(
-        "               {} MiB of output on disk a process, {} MiB a session",
+    let output = format!(
+        "{} MiB of output on disk a process, {} MiB a session",
         limits.spool_bytes / MIB,
         limits.spool_bytes_total / MIB
     );
+    row("limits", processes) + &row("", output)
 }

@@ -8,6 +8,8 @@ use procyard_core::SignalNumber;
 use procyard_runner::{RunnerError, RunnerErrorKind, SpawnFailure};
 use procyard_supervisor::SupervisorError;
 
+use crate::say::say;
+
 /// The command's lifetime deadline passed (as `timeout(1)` says it).
 pub(crate) const TIMED_OUT: u8 = 124;
 
@@ -23,9 +25,12 @@ pub(crate) const NOT_FOUND: u8 = 127;
 /// A signal ended the command: this plus its number, as shells say it.
 pub(crate) const SIGNALLED: u8 = 128;
 
+/// Nobody read the output any more: what a shell says of SIGPIPE.
+pub(crate) const BROKEN_PIPE: u8 = SIGNALLED + 13;
+
 /// Says on stderr why procyard failed, with every cause, and gives the code for it.
 pub(crate) fn fault(error: &anyhow::Error) -> ExitCode {
-    eprintln!("procyard: {error:#}");
+    say(format_args!("{error:#}"));
     code_of(error).into()
 }
 

@@ -7,7 +7,9 @@ mod data_dir;
 mod doctor;
 mod exit;
 mod mcp;
+mod pages;
 mod run;
+mod say;
 mod session;
 mod summary;
 mod terminal;
@@ -17,17 +19,14 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use crate::cli::{Cli, Command};
+use crate::say::say;
 
 fn main() -> ExitCode {
     // In a process that was started as a guardian this never returns; it must come before anything else.
     procyard_host::enter();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            // Help and version are asked for; anything else is a usage error. A closed stdout changes neither.
-            let _ = error.print();
-            return if error.use_stderr() { exit::FAULT.into() } else { ExitCode::SUCCESS };
-        }
+        Err(error) => return misused(&error),
     };
     start_logging();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
@@ -46,6 +45,21 @@ fn main() -> ExitCode {
     // A pending read of standard input cannot be cancelled; nothing else is left to wait for.
     runtime.shutdown_background();
     code
+}
+
+/// Help and version are asked for; anything else is a usage error. A closed stdout changes neither.
+fn misused(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    if !error.use_stderr() {
+        return ExitCode::SUCCESS;
+    }
+    let is_run = std::env::args_os().nth(1).is_some_and(|verb| verb == "run");
+    if is_run && error.kind() == clap::error::ErrorKind::UnknownArgument {
+        say(
+            "a shell line is one argument, so quote it; a program with arguments comes after `--`: procyard run -- ls -la",
+        );
+    }
+    exit::FAULT.into()
 }
 
 /// Logs go to stderr, and only what `PROCYARD_LOG` asks for: stdout belongs to commands and protocols.

@@ -32,7 +32,11 @@ async fn serve(options: McpOptions) -> anyhow::Result<()> {
         None => std::env::current_dir().context("the current directory is gone; name a --workspace")?,
     };
     let data_dir = options.data.resolve()?;
-    let session = Session::open(&data_dir, options.session, options.loop_id).await?;
+    let session = tokio::select! {
+        session = Session::open(&data_dir, options.session, options.loop_id) => session?,
+        // Nothing is started yet, so there is nothing to end.
+        () = stop.cancelled() => return Ok(()),
+    };
     tell_restored(&session);
     let toolbox = Toolbox::new(
         session.supervisor.clone(),

@@ -2,24 +2,26 @@
 //!
 //! Not for keeping records: its session is removed when it is over.
 
-use std::io::Write as _;
+use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use procyard_core::{ExecutionId, Handle, LeaderEnd, Origin, State, Stream, WaitStatus};
+use procyard_core::{ExecutionId, Handle, LeaderEnd, Origin, State, StopKind, WaitStatus};
 use procyard_manifest::SessionRoot;
 use procyard_runner::{CommandSpec, ProcessRequest, Runner as _, StdinMode};
 use procyard_supervisor::{
-    CommandRecord, Lease, Pace, Page, ReadFrom, ReadRequest, Snapshot, StartOptions, StreamFilter, Target,
-    Until, WaitMode,
+    CommandRecord, Lease, Pace, ReadFrom, ReadRequest, Snapshot, StartOptions, StopRequest, StreamFilter,
+    Target, Until, WaitMode,
 };
 use tokio::sync::watch;
 
 use crate::cli::RunOptions;
+use crate::pages::write_page;
+use crate::say::say;
 use crate::session::Session;
-use crate::terminal::RawTerminal;
+use crate::terminal::{RawTerminal, Signals};
 use crate::{exit, summary, terminal};
 
 /// How much is read and passed on at a time.
@@ -31,6 +33,9 @@ const AHEAD_BYTES: u64 = 4 * 1024 * 1024;
 /// How long one wait for output lasts before it is renewed; output, the end and signals wake it at once.
 const WAIT: Duration = Duration::from_secs(3600);
 
+/// How long a reader may read nothing, once a person wanted the end and the command has ended.
+const READER_PATIENCE: Duration = Duration::from_secs(3);
+
 /// Runs the command and gives its exit code.
 pub(crate) async fn run(options: RunOptions) -> ExitCode {
     match supervise(options).await {
@@ -40,10 +45,12 @@ pub(crate) async fn run(options: RunOptions) -> ExitCode {
 }
 
 async fn supervise(options: RunOptions) -> anyhow::Result<u8> {
+    // Caught before anything is made, so that a signal meanwhile leaves nothing behind either.
+    let signals = Signals::catch()?;
     let data_dir = options.data.resolve()?;
     let session = Session::open(&data_dir, None, None).await?;
     let place = SessionRoot::path_of(&data_dir, session.owner.session);
-    let outcome = attend(&session, &options).await;
+    let outcome = attend(&session, &options, signals).await;
     let survivors = session.close().await;
     // Nobody can ask for it any more. What cannot be removed is removed with other ended sessions.
     let removed = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(place)).await;
@@ -51,15 +58,15 @@ async fn supervise(options: RunOptions) -> anyhow::Result<u8> {
         tracing::warn!(%error, "the session of this run could not be removed");
     }
     if survivors > 0 {
-        eprintln!("procyard: some processes could not be proven gone");
+        say("some processes could not be proven gone");
     }
     outcome
 }
 
-async fn attend(session: &Session, options: &RunOptions) -> anyhow::Result<u8> {
+async fn attend(session: &Session, options: &RunOptions, signals: Signals) -> anyhow::Result<u8> {
     let workdir = workdir(options)?;
     let (command, record) = command(options, &workdir);
-    let size = if options.tty { Some(terminal::size()) } else { None };
+    let size = if options.tty { Some(terminal::size().unwrap_or_default()) } else { None };
     let stdin = if options.no_stdin && !options.tty { StdinMode::Null } else { StdinMode::Open };
     let origin = Origin { execution: ExecutionId::from_random(*uuid::Uuid::new_v4().as_bytes()) };
     let deadline = options.timeout.map(Duration::from_secs);
@@ -71,25 +78,28 @@ async fn attend(session: &Session, options: &RunOptions) -> anyhow::Result<u8> {
         deadline,
         terminal: size,
         stdin,
-        pace: Some(Pace { consumed: pace, ahead: AHEAD_BYTES }),
+        pace: Some(Pace { consumed: pace.clone(), ahead: AHEAD_BYTES }),
         ..StartOptions::new(record)
     };
-    // Signals are caught from here on, so that none falls between the start and its supervision.
-    let signals = terminal::Signals::catch()?;
     let handle =
         session.supervisor.start(session.owner, origin, prepared, Lease::none(), start).await?.handle();
     let raw = if options.tty { RawTerminal::enter() } else { None };
+    let run = Run { session, handle };
+    let (told, told_to_end) = watch::channel(false);
     let attended = {
-        let output = pass_output_on(session, handle, &consumed);
+        let output = run.pass_output_on(&consumed);
         tokio::pin!(output);
-        let input = terminal::pass_input_on(session, handle, stdin);
+        let input = run.pass_input_on(stdin);
         tokio::pin!(input);
-        let obeyed = signals.obey(session, handle, options.tty);
+        let obeyed = run.obey(signals, options.tty, told);
         tokio::pin!(obeyed);
+        let given_up = run.give_up(told_to_end, pace);
+        tokio::pin!(given_up);
         let mut taking = true;
         loop {
             tokio::select! {
-                snapshot = &mut output => break snapshot,
+                ended = &mut output => break ended,
+                ended = &mut given_up => break ended,
                 () = &mut input, if taking => taking = false,
                 () = &mut obeyed => {}
             }
@@ -98,77 +108,107 @@ async fn attend(session: &Session, options: &RunOptions) -> anyhow::Result<u8> {
     drop(raw);
     let ended = attended?;
     summary::tell(&ended.snapshot, options.json);
-    Ok(match ended.reader_gone {
-        true => exit::signalled(procyard_core::SignalNumber::new(13).unwrap_or(procyard_core::SIGTERM)),
-        false => code_of(&ended.snapshot),
+    Ok(match ended.output {
+        Passed::NobodyReads => exit::BROKEN_PIPE,
+        Passed::Failed => exit::FAULT,
+        Passed::On => code_of(&ended.snapshot),
     })
 }
 
-/// How the command ended, and whether nobody read its output any more.
+/// One command and the session that was made for it.
+pub(crate) struct Run<'s> {
+    pub(crate) session: &'s Session,
+    pub(crate) handle: Handle,
+}
+
+/// How the command ended, and what became of its output.
 struct Ended {
     snapshot: Snapshot,
-    reader_gone: bool,
+    output: Passed,
 }
 
-/// Passes every byte on, in order, each stream to its own descriptor, until the process is terminal and all is told.
-async fn pass_output_on(
-    session: &Session,
-    handle: Handle,
-    consumed: &watch::Sender<u64>,
-) -> anyhow::Result<Ended> {
-    let mut cursor = 0;
-    loop {
-        let request = ReadRequest {
-            from: ReadFrom::Cursor(cursor),
-            max_bytes: PAGE_BYTES,
-            streams: StreamFilter::Both,
+/// What became of the output.
+enum Passed {
+    /// It was passed on, or given up because a person wanted the end.
+    On,
+    /// Its reader went away.
+    NobodyReads,
+    /// It could not be written.
+    Failed,
+}
+
+impl Run<'_> {
+    /// Passes every byte on, in order, each stream to its own descriptor, until the process is terminal and all is told.
+    async fn pass_output_on(&self, consumed: &watch::Sender<u64>) -> anyhow::Result<Ended> {
+        let (supervisor, owner, handle) = (&self.session.supervisor, self.session.owner, self.handle);
+        let mut cursor = 0;
+        loop {
+            let request = ReadRequest {
+                from: ReadFrom::Cursor(cursor),
+                max_bytes: PAGE_BYTES,
+                streams: StreamFilter::Both,
+            };
+            let (page, snapshot) = supervisor.read(owner, &handle, request).await?;
+            let (next, total) = (page.next_cursor, page.total_bytes);
+            if next > cursor {
+                if page.gap {
+                    let missing: u64 = page.gaps.iter().map(|gap| gap.until - gap.from).sum();
+                    say(format_args!("{missing} bytes of output could not be kept"));
+                }
+                cursor = next;
+                let write = move || write_page(&page, std::io::stdout().as_fd(), std::io::stderr().as_fd());
+                let written = tokio::task::spawn_blocking(write).await?;
+                consumed.send_replace(cursor);
+                if let Err(error) = written {
+                    return self.end_unread(&error).await;
+                }
+                continue;
+            }
+            if snapshot.state.is_terminal() && cursor >= total {
+                return Ok(Ended { snapshot, output: Passed::On });
+            }
+            let target = Target { handle, cursor, probe: None };
+            supervisor.wait(owner, WaitMode::Any, Until::Probe, vec![target], WAIT).await?;
+        }
+    }
+
+    /// Nobody reads any more, or nothing can be written: the command is ended, as a broken pipe would have ended it.
+    async fn end_unread(&self, error: &std::io::Error) -> anyhow::Result<Ended> {
+        let output = if error.kind() == std::io::ErrorKind::BrokenPipe {
+            Passed::NobodyReads
+        } else {
+            say(format_args!("output could not be written: {error}"));
+            Passed::Failed
         };
-        let (page, snapshot) = session.supervisor.read(session.owner, &handle, request).await?;
-        let (next, total) = (page.next_cursor, page.total_bytes);
-        if next > cursor {
-            if page.gap {
-                eprintln!(
-                    "procyard: {} bytes of output could not be kept",
-                    page.start_cursor.saturating_sub(cursor)
-                );
-            }
-            cursor = next;
-            let written = tokio::task::spawn_blocking(move || write_page(&page)).await?;
-            consumed.send_replace(cursor);
-            if let Err(error) = written {
-                return reader_gone(session, handle, &error).await;
-            }
-            continue;
-        }
-        if snapshot.state.is_terminal() && cursor >= total {
-            return Ok(Ended { snapshot, reader_gone: false });
-        }
-        let target = Target { handle, cursor, probe: None };
-        session.supervisor.wait(session.owner, WaitMode::Any, Until::Probe, vec![target], WAIT).await?;
+        let stop = StopRequest { kind: StopKind::Terminate, grace: None };
+        let snapshot = self.session.supervisor.stop(self.session.owner, &self.handle, stop).await?;
+        Ok(Ended { snapshot, output })
     }
-}
 
-/// Nobody reads any more: the command is ended, as a broken pipe would have ended it.
-async fn reader_gone(session: &Session, handle: Handle, error: &std::io::Error) -> anyhow::Result<Ended> {
-    if error.kind() != std::io::ErrorKind::BrokenPipe {
-        eprintln!("procyard: output could not be written: {error}");
-    }
-    let stop = procyard_supervisor::StopRequest { kind: procyard_core::StopKind::Terminate, grace: None };
-    let snapshot = session.supervisor.stop(session.owner, &handle, stop).await?;
-    Ok(Ended { snapshot, reader_gone: true })
-}
-
-/// Writes a page, each span to the descriptor of its stream. Blocking, for as long as the reader takes.
-fn write_page(page: &Page) -> std::io::Result<()> {
-    let (mut stdout, mut stderr) = (std::io::stdout().lock(), std::io::stderr().lock());
-    for span in &page.spans {
-        let bytes = &page.bytes[span.offset..span.offset + span.len];
-        match span.stream {
-            Stream::Stdout | Stream::Terminal => stdout.write_all(bytes)?,
-            Stream::Stderr => stderr.write_all(bytes)?,
+    /// Once a person wanted the end and the command has ended, its unread output is kept for a reader that reads on;
+    /// one that reads nothing for a while keeps nobody.
+    async fn give_up(
+        &self,
+        mut told_to_end: watch::Receiver<bool>,
+        mut consumed: watch::Receiver<u64>,
+    ) -> anyhow::Result<Ended> {
+        if told_to_end.wait_for(|told| *told).await.is_err() {
+            return std::future::pending().await;
+        }
+        let (supervisor, owner) = (&self.session.supervisor, self.session.owner);
+        loop {
+            let target = Target { handle: self.handle, cursor: 0, probe: None };
+            supervisor.wait(owner, WaitMode::Any, Until::Exit, vec![target], WAIT).await?;
+            let snapshot = supervisor.snapshot(owner, &self.handle)?;
+            if snapshot.state.is_terminal()
+                && tokio::time::timeout(READER_PATIENCE, consumed.changed()).await.is_err()
+            {
+                let left = snapshot.total_bytes.saturating_sub(*consumed.borrow());
+                say(format_args!("about {left} bytes of output were not passed on: nobody read them"));
+                return Ok(Ended { snapshot, output: Passed::On });
+            }
         }
     }
-    stdout.flush()
 }
 
 fn workdir(options: &RunOptions) -> anyhow::Result<PathBuf> {

@@ -16,8 +16,9 @@ use procyard_supervisor::{RestoreReport, Services, Supervisor};
 /// Who keeps sessions in this format, as their anchors say.
 const PROVIDER: &str = "procyard";
 
-/// How long a new supervisor waits for the lock of an old one, whose guardian holds it until the trees are gone.
-const LOCK_WAIT: Duration = Duration::from_secs(20);
+/// How long a new supervisor waits for the lock of an old one, beyond the grace that the old one gives its commands when
+/// it ends: a client that starts its server anew meets the old one on its way out. Less than clients wait for a server.
+const LOCK_WAIT: Duration = Duration::from_secs(2);
 
 /// An open session.
 pub(crate) struct Session {
@@ -68,11 +69,12 @@ async fn open_root(data_dir: &Path, session: SessionId, limits: &Limits) -> anyh
         ceilings: Ceilings { spool_bytes: limits.spool_bytes, spool_bytes_total: limits.spool_bytes_total },
     };
     let data_dir = data_dir.to_owned();
+    let wait = limits.graceful_shutdown + LOCK_WAIT;
     // Waiting for the lock blocks.
-    tokio::task::spawn_blocking(move || SessionRoot::open_or_create(&data_dir, session, anchor, LOCK_WAIT))
+    tokio::task::spawn_blocking(move || SessionRoot::open_or_create(&data_dir, session, anchor, wait))
         .await
         .context("opening the session failed")?
-        .context("the session cannot be opened")
+        .with_context(|| format!("session {session} cannot be opened"))
 }
 
 struct OneRunner(Arc<dyn Runner>);

@@ -2,16 +2,19 @@
 //!
 //! Not for stdout: that is the command's.
 
-use std::io::Write as _;
 use std::time::Duration;
 
 use procyard_supervisor::Snapshot;
 
+use crate::say::{print, say};
+
 /// Says it on stderr.
 pub(crate) fn tell(snapshot: &Snapshot, json: bool) {
-    let line = if json { as_json(snapshot) } else { format!("procyard: {}", as_text(snapshot)) };
-    // Nobody may be reading any more.
-    let _ = writeln!(std::io::stderr(), "{line}");
+    if json {
+        print(std::io::stderr(), format_args!("{}\n", as_json(snapshot)));
+    } else {
+        say(as_text(snapshot));
+    }
 }
 
 fn as_text(snapshot: &Snapshot) -> String {
@@ -26,13 +29,12 @@ fn as_text(snapshot: &Snapshot) -> String {
     }
     text.push_str(&format!(" after {}, {} of output", duration(snapshot), bytes(snapshot.total_bytes)));
     if let Some(left) = snapshot.outcome.as_ref().and_then(|outcome| outcome.leftovers) {
-        let many =
-            if left.count == 1 { "process that outlived it was" } else { "processes that outlived it were" };
+        let (noun, verb) = if left.count == 1 { ("process", "was") } else { ("processes", "were") };
         let done = match left.action {
             procyard_core::LeftoverAction::Killed => "ended",
             procyard_core::LeftoverAction::Waited => "waited for",
         };
-        text.push_str(&format!("; {} {many} {done}", left.count));
+        text.push_str(&format!("; {} {noun} that outlived it {verb} {done}", left.count));
     }
     if snapshot.storage_degraded {
         text.push_str("; some output could not be kept");

@@ -2,31 +2,46 @@
 //!
 //! Not for the command's terminal: a runner makes that.
 
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use nix::errno::Errno;
+use nix::poll::PollFlags;
 use nix::sys::termios::{self, SetArg, Termios};
-use procyard_core::{Handle, StopKind};
+use procyard_core::StopKind;
 use procyard_runner::{StdinMode, TerminalSize};
 use procyard_supervisor::{InputRequest, StopRequest};
-use tokio::io::AsyncReadExt as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
-use crate::session::Session;
+use crate::pages::await_ready;
+use crate::run::Run;
+use crate::say::say;
 
 /// How much input is passed on at a time.
 const INPUT_BYTES: usize = 64 * 1024;
+
+/// How often a background job looks whether it has come to the foreground.
+const BACKGROUND_PAUSE: Duration = Duration::from_millis(250);
+
+/// How long an interrupt owns the end that follows it.
+const INTERRUPT_GRACE: Duration = Duration::from_secs(10);
 
 /// The person's terminal in raw mode; restored when this is dropped, on every path.
 pub(crate) struct RawTerminal(Termios);
 
 impl RawTerminal {
-    /// Enters raw mode, where standard input is a terminal.
+    /// Enters raw mode, where standard input is a terminal that this program may change.
     pub(crate) fn enter() -> Option<Self> {
+        if in_background(std::io::stdin().as_fd()) {
+            return None;
+        }
         let saved = termios::tcgetattr(std::io::stdin()).ok()?;
         let mut raw = saved.clone();
         termios::cfmakeraw(&mut raw);
-        termios::tcsetattr(std::io::stdin(), SetArg::TCSADRAIN, &raw).ok()?;
+        termios::tcsetattr(std::io::stdin(), SetArg::TCSANOW, &raw).ok()?;
         Some(Self(saved))
     }
 }
@@ -34,35 +49,79 @@ impl RawTerminal {
 impl Drop for RawTerminal {
     fn drop(&mut self) {
         // There is nobody to tell if it fails; the person sees it.
-        let _ = termios::tcsetattr(std::io::stdin(), SetArg::TCSADRAIN, &self.0);
+        let _ = termios::tcsetattr(std::io::stdin(), SetArg::TCSANOW, &self.0);
     }
 }
 
-/// The size of the person's terminal, or the usual one.
-pub(crate) fn size() -> TerminalSize {
-    let named =
-        |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok()).filter(|size| *size > 0);
-    let usual = TerminalSize::default();
-    TerminalSize { rows: named("LINES").unwrap_or(usual.rows), cols: named("COLUMNS").unwrap_or(usual.cols) }
+/// The size of the person's terminal, where there is one with a size.
+pub(crate) fn size() -> Option<TerminalSize> {
+    [std::io::stdin().as_fd(), std::io::stdout().as_fd(), std::io::stderr().as_fd()]
+        .into_iter()
+        .find_map(size_of)
 }
 
-/// Passes standard input on until its end, then end of file; as fast as the command takes it.
-pub(crate) async fn pass_input_on(session: &Session, handle: Handle, stdin: StdinMode) {
-    if stdin == StdinMode::Null {
-        return;
-    }
-    let mut input = tokio::io::stdin();
-    let mut buffer = vec![0; INPUT_BYTES];
-    loop {
-        // The command ended, or takes no more: what is not read here is left to whoever reads next.
-        let Ok(room) = session.supervisor.input_room(session.owner, &handle).await else { return };
-        let most = buffer.len().min(usize::try_from(room).unwrap_or(usize::MAX));
-        let count = input.read(&mut buffer[..most]).await.unwrap_or(0);
-        let request = InputRequest { size: None, data: buffer[..count].to_vec(), eof: count == 0 };
-        if session.supervisor.input(session.owner, &handle, request).await.is_err() || count == 0 {
+fn size_of(terminal: BorrowedFd<'_>) -> Option<TerminalSize> {
+    let size = rustix::termios::tcgetwinsize(terminal).ok()?;
+    // A terminal that nobody has given a size says zero.
+    (size.ws_row > 0 && size.ws_col > 0).then_some(TerminalSize { rows: size.ws_row, cols: size.ws_col })
+}
+
+impl Run<'_> {
+    /// Passes standard input on until its end, then end of file; as fast as the command takes it.
+    pub(crate) async fn pass_input_on(&self, stdin: StdinMode) {
+        if stdin == StdinMode::Null {
             return;
         }
+        let (supervisor, owner) = (&self.session.supervisor, self.session.owner);
+        // Whoever reads next gets what comes after this is dropped.
+        let over = CancellationToken::new();
+        let _guard = over.clone().drop_guard();
+        loop {
+            let Ok(room) = supervisor.input_room(owner, &self.handle).await else { return };
+            let most = INPUT_BYTES.min(usize::try_from(room).unwrap_or(usize::MAX));
+            let over = over.clone();
+            let read = tokio::task::spawn_blocking(move || read_input(most, &over)).await;
+            let data = read.unwrap_or_else(|_| Ok(Vec::new())).unwrap_or_else(|error| {
+                say(format_args!("standard input could not be read: {error}"));
+                Vec::new()
+            });
+            let eof = data.is_empty();
+            let request = InputRequest { size: None, data, eof };
+            if supervisor.input(owner, &self.handle, request).await.is_err() || eof {
+                return;
+            }
+        }
     }
+}
+
+/// Reads what there is of standard input, at most so much. Blocks until there is something; nothing is end of file.
+fn read_input(most: usize, over: &CancellationToken) -> std::io::Result<Vec<u8>> {
+    let stdin = std::io::stdin();
+    let mut buffer = vec![0; most];
+    loop {
+        await_ready(stdin.as_fd(), PollFlags::POLLIN)?;
+        if over.is_cancelled() {
+            return Ok(Vec::new());
+        }
+        if in_background(stdin.as_fd()) {
+            std::thread::sleep(BACKGROUND_PAUSE);
+            continue;
+        }
+        match nix::unistd::read(stdin.as_fd(), &mut buffer) {
+            Ok(count) => {
+                buffer.truncate(count);
+                return Ok(buffer);
+            }
+            // Somebody else was faster, on a descriptor that does not block.
+            Err(Errno::EINTR | Errno::EAGAIN) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Whether this is a background job of a terminal: reading from that would stop it and, with it, the passing on of output.
+fn in_background(terminal: BorrowedFd<'_>) -> bool {
+    nix::unistd::tcgetpgrp(terminal).is_ok_and(|foreground| foreground != nix::unistd::getpgrp())
 }
 
 /// The signals that a person or a session manager sends to a run.
@@ -70,6 +129,8 @@ pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
+    quit: Signal,
+    resized: Signal,
 }
 
 impl Signals {
@@ -80,16 +141,21 @@ impl Signals {
             interrupt: catch(SignalKind::interrupt())?,
             terminate: catch(SignalKind::terminate())?,
             hangup: catch(SignalKind::hangup())?,
+            quit: catch(SignalKind::quit())?,
+            resized: catch(SignalKind::window_change())?,
         })
     }
+}
 
-    /// A first ^C interrupts the command, a second terminates it, a third kills it; SIGTERM and SIGHUP terminate it.
-    /// Never resolves: the end of the command ends it. Typed into a raw terminal, ^C is input and comes not here.
-    pub(crate) async fn obey(mut self, session: &Session, handle: Handle, tty: bool) {
+impl Run<'_> {
+    /// A first ^C interrupts the command, a second terminates it, a third kills it; SIGTERM, SIGHUP and SIGQUIT terminate
+    /// it. Says so to `told`. Never resolves: the end of the command ends it. Typed into a raw terminal, ^C is input and
+    /// comes not here.
+    pub(crate) async fn obey(&self, mut signals: Signals, tty: bool, told: watch::Sender<bool>) {
         let mut asked = 0;
         loop {
             let kind = tokio::select! {
-                _ = self.interrupt.recv() => {
+                _ = signals.interrupt.recv() => {
                     asked += 1;
                     match asked {
                         1 if !tty => StopKind::Interrupt,
@@ -97,13 +163,48 @@ impl Signals {
                         _ => StopKind::Kill,
                     }
                 }
-                _ = self.terminate.recv() => StopKind::Terminate,
-                _ = self.hangup.recv() => StopKind::Terminate,
+                _ = signals.terminate.recv() => StopKind::Terminate,
+                _ = signals.hangup.recv() => StopKind::Terminate,
+                _ = signals.quit.recv() => StopKind::Terminate,
+                _ = signals.resized.recv() => {
+                    self.resize(tty).await;
+                    continue;
+                }
             };
-            let (supervisor, owner) = (session.supervisor.clone(), session.owner);
-            let grace = (kind == StopKind::Interrupt).then_some(Duration::from_secs(10));
+            told.send_replace(true);
+            let (supervisor, owner, handle) =
+                (self.session.supervisor.clone(), self.session.owner, self.handle);
+            let grace = (kind == StopKind::Interrupt).then_some(INTERRUPT_GRACE);
             // The end is seen through the output; here only the next signal is waited for.
             tokio::spawn(async move { supervisor.stop(owner, &handle, StopRequest { kind, grace }).await });
         }
+    }
+
+    /// Gives the command's terminal the size of the person's.
+    async fn resize(&self, tty: bool) {
+        if let Some(size) = size().filter(|_| tty) {
+            let request = InputRequest { size: Some(size), data: Vec::new(), eof: false };
+            // A command that has just ended needs no size.
+            let _ = self.session.supervisor.input(self.session.owner, &self.handle, request).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd as _;
+
+    use super::*;
+
+    #[test]
+    fn a_terminal_has_its_size_and_a_pipe_has_none() {
+        let size = nix::pty::Winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
+        let terminal = nix::pty::openpty(&size, None).unwrap();
+        assert_eq!(size_of(terminal.slave.as_fd()), Some(TerminalSize { rows: 30, cols: 100 }));
+        let unsized_terminal = nix::pty::openpty(None, None).unwrap();
+        assert_eq!(size_of(unsized_terminal.slave.as_fd()), None);
+        let (pipe, _) = std::io::pipe().unwrap();
+        assert_eq!(size_of(pipe.as_fd()), None);
+        assert!(!in_background(pipe.as_fd()));
     }
 }

@@ -52,5 +52,6 @@
 
 mod client_gone;
 mod mcp;
+mod opens_late;
 
 pub use mcp::{ServeError, serve_mcp, stdio};

@@ -21,12 +21,16 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::client_gone::TellsWhenGone;
+use crate::opens_late::OpensLate;
 
 /// The longest message that is read; a tool's arguments are at most 1 MiB of text, which JSON can write as six.
 const MESSAGE_MAX: usize = 8 * 1024 * 1024;
 
 /// What calls that are under way get to finish when the client has gone: those that only look something up do.
 const GONE_GRACE: Duration = Duration::from_millis(250);
+
+/// After this long without a client, or after a stop, serving ends although answers could not be written.
+const LEAVE_GRACE: Duration = Duration::from_secs(1);
 
 /// Reports of progress that may wait for a slow client; more are dropped.
 const REPORTS: usize = 4;
@@ -62,17 +66,24 @@ where
 {
     let gone = stop.child_token();
     let read = TellsWhenGone::new(read, gone.clone());
-    let server = McpServer { toolbox, gone };
+    let server = McpServer { toolbox, gone: gone.clone() };
     let transport = AsyncRwTransport::new_server(read, write).with_max_line_length(MESSAGE_MAX);
-    let served = rmcp::service::serve_server_with_ct(server, transport, stop.clone()).await;
+    let served = rmcp::service::serve_server_with_ct(server, OpensLate::new(transport), stop.clone()).await;
     let running = match served {
         Ok(running) => running,
         // A client that leaves before it has said anything has not done anything wrong.
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => return Ok(()),
         Err(error) => return Err(ServeError::Handshake(Box::new(error))),
     };
-    running.waiting().await?;
-    Ok(())
+    let leave = async {
+        gone.cancelled().await;
+        tokio::time::sleep(LEAVE_GRACE).await;
+    };
+    tokio::select! {
+        ended = running.waiting() => ended.map(|_| ()).map_err(Into::into),
+        // Answers that nobody reads are blocked in a full pipe. They are dropped with the streams' runtime.
+        () = leave => Ok(()),
+    }
 }
 
 /// Standard input and output as a pair of streams; without a thread between where both are pipes, as MCP clients make
@@ -123,13 +134,14 @@ impl ServerHandler for McpServer {
         };
         reports.end().await;
         match reply {
-            Some(reply) => {
+            // The response to a call that was cancelled meanwhile is dropped, so nobody has seen it.
+            Some(reply) if !context.ct.is_cancelled() => {
                 let result = result(&reply);
                 reply.handed_to_transport();
                 Ok(result.into())
             }
             // A cancelled call gets no response; the SDK drops this one.
-            None => Err(ErrorData::internal_error("the call was cancelled", None)),
+            _ => Err(ErrorData::internal_error("the call was cancelled", None)),
         }
     }
 }

@@ -73,7 +73,9 @@ impl Spool {
             recovery.holes = newest.holes;
             if recovery.cut_bytes > 0 {
                 file.set_len(newest.len)?;
-                shared.lock().was_cut(newest.base, newest.len);
+                let mut state = shared.lock();
+                state.note_size(newest.base, newest.len);
+                state.disk = state.segments.iter().map(|segment| segment.size).sum();
             }
             last = Some((newest.base, file, newest.len));
         }

@@ -93,8 +93,11 @@ impl Recorder {
         hole_at: Timestamp,
         items: impl Iterator<Item = Item<'a>>,
     ) -> io::Result<()> {
-        let cutoff = after.saturating_sub(self.shared.options.ceiling());
-        self.retire(cutoff, 0);
+        let ceiling = self.shared.options.ceiling();
+        // What these items push out goes with the next ones: should this process die before they are written, it is
+        // still wanted.
+        self.retire(before.saturating_sub(ceiling), 0);
+        let cutoff = after.saturating_sub(ceiling);
         if cutoff > before {
             // More than the ceiling at once: everything before it is out, and so is its own beginning.
             self.retire_all();
@@ -221,15 +224,29 @@ impl Recorder {
             current.len = last.position;
             self.recorded = last.cursor;
         }
-        if written.is_err() {
-            // Tidy, not needed: what is left of a torn frame has a cursor that no frame after the hole has.
-            current.cut(&mut self.disk);
-        }
         let size = current.size;
         if whole > 0 {
             self.publish(base, size, &batch.frames()[..whole]);
         }
+        if written.is_err() {
+            // Tidy, not needed: what is left of a torn frame has a cursor that no frame after the hole has.
+            self.cut_current();
+        }
         written
+    }
+
+    /// Cuts the file that is written to its whole frames, if that works.
+    fn cut_current(&mut self) {
+        let Some(current) = self.current.as_mut().filter(|current| current.size > current.len) else {
+            return;
+        };
+        if current.file.set_len(current.len).is_ok() {
+            self.disk -= current.size - current.len;
+            current.size = current.len;
+            let mut state = self.shared.lock();
+            state.note_size(current.base, current.size);
+            state.disk = self.disk;
+        }
     }
 
     fn publish(&self, base: u64, size: u64, frames: &[FrameEnd]) {
@@ -275,26 +292,24 @@ impl Recorder {
 
     fn retire_all(&mut self) {
         let mut dropped: Vec<(u64, u64)> = Vec::new();
-        if let Some(current) = self.current.take_if(|current| current.len == 0) {
-            dropped.push((current.base, current.size));
-        }
-        let current = self.current.take();
         let mut state = self.shared.lock();
         while let Some(segment) = state.retire_oldest() {
-            let current = current.as_ref().filter(|current| current.base == segment.base);
-            dropped.push((segment.base, current.map_or(segment.size, |current| current.size)));
+            dropped.push((segment.base, segment.size));
         }
         drop(state);
+        // The segment that is written is the last of them, unless it has no frame yet.
+        if let Some(current) = self.current.take().filter(|current| current.len == 0) {
+            dropped.push((current.base, current.size));
+        }
         for (base, size) in dropped {
             self.spare(base, size);
         }
     }
 
-    /// Keeps a dropped file for the next segment, or removes it when there is one already.
+    /// Keeps a dropped file for the next segment instead of the one that was kept before, which is older: so what is on
+    /// disk is without a break at every moment, and always says where the stream ends.
     fn spare(&mut self, base: u64, size: u64) {
-        if self.spare.is_none() {
-            self.spare = Some((base, size));
-        } else {
+        if let Some((base, size)) = self.spare.replace((base, size)) {
             self.discard(base, size);
         }
     }
@@ -302,6 +317,7 @@ impl Recorder {
     /// Removes a file. One that cannot be removed now goes when the spool goes.
     fn discard(&mut self, base: u64, size: u64) {
         self.disk -= size;
+        self.shared.lock().disk = self.disk;
         self.names_unsynced = true;
         if let Some(dir) = &self.dir {
             let _ = dir.remove_file(&format::segment_name(base));
@@ -313,10 +329,7 @@ impl Recorder {
         if let Some((base, size)) = self.spare.take() {
             self.discard(base, size);
         }
-        if let Some(current) = self.current.as_mut().filter(|current| current.size > current.len) {
-            current.cut(&mut self.disk);
-        }
-        self.shared.lock().disk = self.disk;
+        self.cut_current();
     }
 
     /// Makes everything that was written durable.
@@ -348,16 +361,6 @@ impl Recorder {
         match &self.current {
             Some(current) if current.base == base => Ok(Arc::clone(&current.file)),
             _ => self.shared.file(base),
-        }
-    }
-}
-
-impl Current {
-    /// Cuts the file to its whole frames, if that works.
-    fn cut(&mut self, disk: &mut u64) {
-        if self.file.set_len(self.len).is_ok() {
-            *disk -= self.size - self.len;
-            self.size = self.len;
         }
     }
 }

@@ -191,10 +191,9 @@ impl State {
         self.files.push_back((base, file));
     }
 
-    /// Takes note that the file of a segment was cut to `size`.
-    pub(crate) fn was_cut(&mut self, base: u64, size: u64) {
+    /// Takes note of the size of a segment's file. Of the sum of all, the caller does.
+    pub(crate) fn note_size(&mut self, base: u64, size: u64) {
         if let Some(segment) = self.segments.iter_mut().find(|segment| segment.base == base) {
-            self.disk -= segment.size - size;
             segment.size = size;
         }
     }

@@ -5,7 +5,8 @@
 use std::fmt;
 
 use procyard_core::{
-    Effects, ErrorCode, GenerateError, InvalidSetting, MatrixError, PublicError, Refusal, State,
+    Effects, ErrorCode, GenerateError, InvalidSetting, LeaseConflict, MatrixError, PublicError, Refusal,
+    State,
 };
 use procyard_runner::RunnerError;
 
@@ -63,6 +64,9 @@ pub enum SupervisorError {
         /// Where the end is.
         total_bytes: u64,
     },
+    /// Somebody else holds the workspace.
+    #[error(transparent)]
+    WorkspaceBusy(#[from] LeaseConflict),
     /// The process takes no input.
     #[error("the process takes no input")]
     StdinClosed(StdinClosed),
@@ -127,6 +131,7 @@ impl SupervisorError {
             Self::Storage(_) | Self::StartUnrecorded(_) => ErrorCode::StorageUnavailable,
             Self::Spool(_) => ErrorCode::SpoolCorrupt,
             Self::CursorAhead { .. } => ErrorCode::CursorAhead,
+            Self::WorkspaceBusy(conflict) => conflict.code(),
             Self::StdinClosed(_) => ErrorCode::StdinClosed,
             Self::Backpressure { .. } => ErrorCode::InputBackpressure,
             Self::NoTerminal => ErrorCode::PtyUnavailable,
@@ -169,6 +174,7 @@ impl SupervisorError {
             Self::CursorAhead { total_bytes } => {
                 say(format!("the output ends at {total_bytes}; read from there or before")).field("cursor")
             }
+            Self::WorkspaceBusy(conflict) => say(conflict.to_string()).retryable(),
             Self::StdinClosed(StdinClosed::Never) => say(
                 "the process was started without stdin; start it with stdin: true or tty: true".to_owned(),
             ),

@@ -52,6 +52,7 @@ mod error;
 mod finish;
 mod give;
 mod input;
+mod leases;
 mod notices;
 mod options;
 mod outbox;
@@ -70,6 +71,7 @@ mod wait;
 
 pub use clock::{Clock, SystemClock};
 pub use error::{StdinClosed, SupervisorError};
+pub use leases::Leases;
 pub use options::{
     InputAccepted, InputRequest, Lease, LeftoverPolicy, Pace, Probe, ReadFrom, ReadRequest, StartOptions,
     Started, StopRequest, Target, Until, WaitMode, Waited,

@@ -169,7 +169,7 @@ fn lives() -> impl Strategy<Value = Life> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_foreign_process_is_a_missing_one(

@@ -154,7 +154,7 @@ async fn paste(tier: Tier) {
 
 async fn query(tier: Tier) {
     let runner = runner(&tier).await;
-    let line = r#"stty raw -echo; printf '\033[6n'; head -c 6 | tail -c 5; echo; printf '\033[c'; head -c 9 | tail -c 8"#;
+    let line = r"stty raw -echo; printf '\033[6n'; head -c 6 | tail -c 5; echo; printf '\033[c'; head -c 9 | tail -c 8";
     let (_, seen) = Session::begin(&runner, line).await.rest().await;
     assert!(seen.contains("[1;1R") && seen.contains("[?62;22"), "{seen:?}");
 }

@@ -233,11 +233,12 @@ impl Yard {
         of()
     }
 
-    /// Names in the session's directory.
+    /// Names in the session's directory, without those of saves under way.
     pub(crate) fn files(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.place.path()).unwrap();
         let mut names: Vec<_> =
             entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.retain(|name| !name.starts_with(".tmp-"));
         names.sort();
         names
     }

@@ -1,0 +1,86 @@
+//! `procyard doctor`, and what it says put to the test for a user without privileges.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+
+use crate::recorded::ESCAPE;
+use crate::running::Running;
+use crate::scene::{PROCYARD, Scene};
+
+/// `nobody`, by convention.
+const UID: u32 = 65534;
+
+#[test]
+fn it_says_what_there_is_and_exits_0_where_commands_can_be_contained() {
+    let scene = Scene::new();
+    let ended = Running::spawn(&mut scene.procyard(["doctor"])).wait();
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    let text = ended.stdout();
+    assert!(tier(&text) == "cgroup" || tier(&text) == "subreaper", "{text}");
+    for subject in ["procyard", "kernel", "terminals", "data directory", "limits"] {
+        assert!(text.lines().any(|line| line.starts_with(subject)), "{subject} in {text}");
+    }
+    assert!(text.contains(&format!("{} (writable)", scene.data_dir().display())), "{text}");
+    assert!(ended.stderr.is_empty(), "{}", ended.stderr());
+    assert!(!scene.data_dir().exists(), "it only looks");
+}
+
+#[test]
+fn a_data_directory_that_cannot_be_one_is_told() {
+    let scene = Scene::new();
+    let ended = Running::spawn(&mut scene.procyard(["doctor", "--data-dir", "/etc/passwd/procyard"])).wait();
+    assert!(ended.stdout().contains("/etc/passwd is not a directory"), "{}", ended.stdout());
+}
+
+#[test]
+fn a_reader_that_is_gone_is_no_reason_to_fall_over() {
+    let scene = Scene::new();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = scene.procyard(["doctor"]);
+    command.stdin(Stdio::null()).stdout(writer).stderr(Stdio::piped());
+    let ended = Running::spawn_as_is(&mut command).wait();
+    assert_eq!((ended.code(), ended.stderr().as_str()), (0, ""));
+}
+
+#[test]
+fn an_ordinary_user_gets_commands_that_cannot_escape() {
+    if !nix::unistd::geteuid().is_root() {
+        // Then every other test here is that of an ordinary user.
+        return;
+    }
+    let scene = Scene::new();
+    // The program may lie where only root can look.
+    let program = scene.path().join("procyard");
+    std::fs::copy(PROCYARD, &program).unwrap();
+    for (path, mode) in [(scene.path(), 0o777), (&program, 0o755), (&scene.path().join("pids"), 0o666)] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let as_nobody = |arguments: &[&str]| {
+        let mut command = as_user(scene.command(&program));
+        Running::spawn(command.args(arguments)).wait()
+    };
+    let ended = as_nobody(&["doctor"]);
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    let text = ended.stdout();
+    assert!(tier(&text) == "cgroup" || tier(&text) == "subreaper", "{text}");
+
+    let line = format!("{ESCAPE}; while ! [ -s \"$PIDS\" ]; do :; done; id -u");
+    let ended = as_nobody(&["run", &line]);
+    scene.assert_no_survivor();
+    assert_eq!((ended.code(), ended.stdout()), (0, format!("{UID}\n")), "{}", ended.stderr());
+    assert!(ended.summary().ends_with("1 process that outlived it was ended"), "{}", ended.summary());
+    assert!(scene.sessions().is_empty());
+}
+
+fn as_user(mut command: Command) -> Command {
+    command.uid(UID).gid(UID);
+    command
+}
+
+/// The tier that a report names.
+fn tier(text: &str) -> &str {
+    let line = text.lines().find_map(|line| line.strip_prefix("containment")).unwrap_or_default();
+    line.trim_start().split(':').next().unwrap_or_default()
+}

@@ -1,0 +1,16 @@
+//! Tests of the built `procyard` program, from outside, as a shell or a client runs it.
+//!
+//! Not for the crates that it is made of: each has tests of its own.
+
+#![cfg(target_os = "linux")]
+
+mod client;
+mod doctor;
+mod mcp;
+mod mcp_ends;
+mod recorded;
+mod run;
+mod run_output;
+mod run_stops;
+mod running;
+mod scene;

@@ -1,0 +1,183 @@
+//! Quotas: a start beyond them is refused and leaves nothing behind; what ends gives back what it took.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use common::{Yard, code, eventually, options, owner};
+use procyard_core::{ErrorCode, Limits, State, StopKind};
+use procyard_supervisor::{Lease, StartOptions};
+use procyard_testkit::{Script, StartFault};
+use proptest::prelude::*;
+
+const KIB: u64 = 1024;
+
+/// Tries a start that is refused, and checks that nothing of it is left.
+async fn refused(yard: &Yard, of: u8, options: StartOptions) -> ErrorCode {
+    let seen = || {
+        let processes: Vec<_> = [1, 2, 3].iter().flat_map(|of| yard.supervisor.list(owner(*of))).collect();
+        format!("{processes:?} {:?} {}", yard.files(), yard.runner.played().len())
+    };
+    let before = seen();
+    let released = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&released);
+    let lease = Lease::new(move || drop(count.fetch_add(1, Ordering::SeqCst)));
+    let code = code(yard.try_start_with(owner(of), options, lease).await);
+    assert_eq!(seen(), before, "a refused start leaves nothing behind");
+    assert_eq!(released.load(Ordering::SeqCst), 1);
+    code
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loop_and_a_session_run_as_many_as_they_may() {
+    let limits = Limits { running_per_loop: 2, running_per_session: 3, ..Limits::default() };
+    let yard = Yard::with_limits(Script::new(), limits).await;
+    let first = yard.start(options()).await;
+    yard.start(options()).await;
+    assert_eq!(refused(&yard, 1, options()).await, ErrorCode::ProcessQuotaExceeded);
+    yard.try_start_as(owner(2), options()).await.unwrap();
+    assert_eq!(refused(&yard, 2, options()).await, ErrorCode::ProcessQuotaExceeded, "the session is full");
+    yard.stop(first, StopKind::Kill, Duration::ZERO).await.unwrap();
+    yard.try_start_as(owner(2), options()).await.expect("a slot came back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn windows_and_spools_are_bounded_together() {
+    let limits = Limits { window_bytes: 64 * KIB, window_bytes_total: 100 * KIB, ..Limits::default() };
+    let yard = Yard::with_limits(Script::new(), limits).await;
+    yard.start(options()).await;
+    assert_eq!(refused(&yard, 1, options()).await, ErrorCode::OutputQuotaExceeded);
+
+    let limits = Limits { spool_bytes: 64 * KIB, spool_bytes_total: 100 * KIB, ..Limits::default() };
+    let yard = Yard::with_limits(Script::new(), limits).await;
+    yard.start(options()).await;
+    assert_eq!(refused(&yard, 1, options()).await, ErrorCode::OutputQuotaExceeded);
+    let modest = StartOptions { spool_ceiling: Some(36 * KIB), ..options() };
+    yard.start(modest).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ceiling_may_be_lowered_and_never_raised() {
+    let yard = Yard::new(Script::new()).await;
+    for wrong in [0, Limits::default().spool_bytes + 1] {
+        let options = StartOptions { spool_ceiling: Some(wrong), ..options() };
+        assert_eq!(refused(&yard, 1, options).await, ErrorCode::InvalidArguments);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_option_that_cannot_be_is_refused_before_anything_happens() {
+    let yard = Yard::new(Script::new()).await;
+    let mut labelled = options();
+    labelled.command.label = Some("x".repeat(2000));
+    let mut nameless = options();
+    nameless.command.line = None;
+    for wrong in [
+        StartOptions { deadline: Some(Duration::MAX), ..options() },
+        StartOptions { input: Some(b"x".to_vec()), ..options() },
+        labelled,
+        nameless,
+    ] {
+        assert_eq!(refused(&yard, 1, wrong).await, ErrorCode::InvalidArguments);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn retained_output_gives_way_to_a_start_the_least_recently_used_first() {
+    let limits = Limits { spool_bytes: 64 * KIB, spool_bytes_total: 150 * KIB, ..Limits::default() };
+    let yard = Yard::with_limits(Script::new().stdout("x".repeat(40 << 10)).exit(0), limits).await;
+    let mut ended = Vec::new();
+    for _ in 0..2 {
+        let handle = yard.start(options()).await;
+        yard.end(handle).await;
+        ended.push(handle);
+    }
+    // The first is used again, so the second goes.
+    yard.supervisor.read(yard.owner, &ended[0], common::read_from(0)).await.unwrap();
+    yard.runner.then(Script::new());
+    yard.runner.then(Script::new());
+    let running = yard.start(options()).await;
+    assert_eq!(yard.end(running).await.state, State::Exited);
+    let running = yard.start(options()).await;
+    assert!(yard.supervisor.snapshot(yard.owner, &running).is_ok());
+    assert_eq!(yard.supervisor.snapshot(yard.owner, &ended[1]).unwrap_err().code(), ErrorCode::NotFound);
+    let name = format!("{}.spool", ended[1].reveal());
+    eventually("its output is removed", || !yard.files().contains(&name)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_runs_is_not_evicted_and_a_start_that_cannot_fit_evicts_nothing() {
+    let limits = Limits { spool_bytes: 64 * KIB, spool_bytes_total: 100 * KIB, ..Limits::default() };
+    let yard = Yard::with_limits(Script::new().stdout("x".repeat(20 << 10)).exit(0), limits).await;
+    let ended = yard.start(options()).await;
+    yard.end(ended).await;
+    yard.runner.then(Script::new());
+    yard.runner.then(Script::new());
+    let printed = yard.start(StartOptions { spool_ceiling: Some(60 * KIB), ..options() }).await;
+    yard.end(printed).await;
+    let running = yard.start(StartOptions { spool_ceiling: Some(50 * KIB), ..options() }).await;
+    assert_eq!(refused(&yard, 1, options()).await, ErrorCode::OutputQuotaExceeded);
+    assert_eq!(yard.state(running), State::Running);
+    assert_eq!(yard.state(ended), State::Exited, "its output would not have been enough");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever happened before, as many processes as may run can be started again.
+    #[test]
+    fn what_ends_gives_its_slot_back(
+        fates in prop::collection::vec((0_u8..7, 1_u8..3), 1..12),
+    ) {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let limits = Limits { running_per_loop: 2, running_per_session: 3, ..Limits::default() };
+            let yard = Yard::with_limits(Script::new(), limits).await;
+            for (fate, of) in fates {
+                let script = match fate {
+                    0 => Script::new().exit(0),
+                    1 => Script::new().start_fault(StartFault::NotFound),
+                    2 => Script::new().start_fault(StartFault::Panic),
+                    3 => Script::new().start_fault(StartFault::Hang),
+                    _ => Script::new(),
+                };
+                yard.runner.then(script);
+                // The script that was queued before is used up first.
+                let start = yard.try_start_as(owner(of), options());
+                let started = tokio::time::timeout(Duration::from_millis(100), start).await;
+                if let (Ok(Ok(handle)), 4..) = (started, fate) {
+                    let request = procyard_supervisor::StopRequest {
+                        kind: if fate == 4 { StopKind::Terminate } else { StopKind::Kill },
+                        grace: None,
+                    };
+                    yard.supervisor.stop(owner(of), &handle, request).await.unwrap();
+                }
+            }
+            yard.runner.then(Script::new());
+            for of in [1, 2] {
+                for process in yard.supervisor.list(owner(of)) {
+                    let handle = process.identity.handle;
+                    let request =
+                        procyard_supervisor::StopRequest { kind: StopKind::Kill, grace: None };
+                    yard.supervisor.stop(owner(of), &handle, request).await.unwrap();
+                }
+            }
+            // The last queued script is played from here on, after one that may still be ahead of it.
+            let _ = yard.try_start_as(owner(3), options()).await.map(|handle| async move { handle });
+            for process in yard.supervisor.list(owner(3)) {
+                let request = procyard_supervisor::StopRequest { kind: StopKind::Kill, grace: None };
+                yard.supervisor.stop(owner(3), &process.identity.handle, request).await.unwrap();
+            }
+            for of in [1, 1, 2] {
+                yard.try_start_as(owner(of), options()).await.expect("every slot is free");
+            }
+            for of in [1, 2, 3] {
+                let full = code(yard.try_start_as(owner(of), options()).await);
+                assert_eq!(full, ErrorCode::ProcessQuotaExceeded);
+            }
+        });
+    }
+}
