@@ -12,10 +12,9 @@ pub(crate) fn attempts(command: &str) -> Vec<&'static str> {
             found.push(word);
         }
     };
-    let mut words = Words { rest: command };
     let mut first = true;
     let mut last = "";
-    while let Some(word) = words.next() {
+    for word in (Words { rest: command }) {
         if first && let Some(known) = leaver(word) {
             note(known);
         }

@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn of_what_does_not_fit_the_beginning_and_the_end_are_kept() {
-        let text: String = (0..1000).map(|line| format!("line {line:03}\n")).collect();
+        let text = (0..1000).map(|line| format!("line {line:03}\n")).collect::<Vec<_>>().concat();
         let result = of(&Recorded::stdout(text.as_bytes()), 90);
         let output = result.shown.output.as_str();
         let (head, rest) = output.split_once("[… ").unwrap();

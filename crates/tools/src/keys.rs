@@ -38,15 +38,7 @@ pub(crate) fn bytes_of(key: &str) -> Option<&'static [u8]> {
 
 /// `ctrl-a` to `ctrl-z`: the letter's place in the alphabet.
 fn control(key: &str) -> Option<&'static [u8]> {
-    const CONTROLS: [u8; 26] = {
-        let mut controls = [0; 26];
-        let mut at = 0;
-        while at < controls.len() {
-            controls[at] = at as u8 + 1;
-            at += 1;
-        }
-        controls
-    };
+    static CONTROLS: [u8; 26] = *b"\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a";
     match key.strip_prefix("ctrl-")?.as_bytes() {
         [letter @ b'a'..=b'z'] => Some(std::slice::from_ref(&CONTROLS[usize::from(letter - b'a')])),
         _ => None,

@@ -3,6 +3,8 @@
 //! A block holds metadata only, every value escaped, so that no command text can close or forge a tag. Not for what
 //! is delivered when: see `reply`.
 
+use std::fmt::Write as _;
+
 use procyard_api::{Notification, NotificationKind};
 use procyard_core::{Handle, NotificationId, Owner};
 use procyard_supervisor::{Notice, NoticeKind, Snapshot, Supervisor};
@@ -78,12 +80,12 @@ fn block(notice: &Notice, snapshot: Option<&Snapshot>) -> String {
             let mut summary = format!("{name} — {}", render::ending(notice.state, notice.exit_code, signal));
             let mut fields = String::new();
             if let Some(code) = notice.exit_code {
-                fields.push_str(&format!("<exit-code>{code}</exit-code>"));
+                let _ = write!(fields, "<exit-code>{code}</exit-code>");
             }
             if let (Some(from), Some(to)) = (notice.started_at, notice.finished_at) {
                 let lasted = to.millis_since(from);
-                fields.push_str(&format!("<duration-ms>{lasted}</duration-ms>"));
-                summary.push_str(&format!(" after {}", render::duration(lasted)));
+                let _ = write!(fields, "<duration-ms>{lasted}</duration-ms>");
+                let _ = write!(summary, " after {}", render::duration(lasted));
             }
             format!(
                 "<task-notification>\n<task-id>{id}</task-id><status>{status}</status>{fields}\n\

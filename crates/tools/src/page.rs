@@ -18,7 +18,7 @@ use crate::segment::{Cursors, first_segment, last_segment};
 use crate::source::Source;
 
 /// A character that the cursor cuts begins at most this many bytes before it.
-const LOOK_BACK: u64 = 3;
+const LOOK_BACK: usize = 3;
 
 /// Raw bytes of one read, once a page turns out to need many.
 const STEP: usize = 256 << 10;
@@ -81,11 +81,10 @@ pub(crate) async fn tail(source: &dyn Source, tail: Tail, look: &Look) -> Result
 }
 
 async fn forward_text(source: &dyn Source, cursor: u64, look: &Look) -> Result<Shown, PublicError> {
-    let back = cursor.min(LOOK_BACK);
+    let back = cursor.min(LOOK_BACK as u64);
     let mut step = look.limit.saturating_add(look.limit / 4).saturating_add(256).min(STEP);
     let mut at = cursor;
-    let (mut page, mut snapshot) =
-        source.read(ReadFrom::Cursor(cursor - back), step + LOOK_BACK as usize).await?;
+    let (mut page, mut snapshot) = source.read(ReadFrom::Cursor(cursor - back), step + LOOK_BACK).await?;
     if page.total_bytes < cursor {
         // The bytes looked back at are there, the cursor is not: this read says so.
         (page, snapshot) = source.read(ReadFrom::Cursor(cursor), step).await?;

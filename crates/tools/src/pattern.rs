@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn a_bad_pattern_is_refused_with_its_position() {
         for (pattern, position) in [("(", "position 0"), ("é[z-a]", "position 2"), (r"a\q", "position 1")] {
-            let error = Pattern::compile(pattern).err().expect("refused");
+            let error = Pattern::compile(pattern).expect_err("refused");
             assert_eq!(error.field.as_deref(), Some("pattern"));
             assert!(error.message.ends_with(position), "{pattern}: {error}");
         }
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_pattern_that_would_take_much_memory_is_refused() {
-        let error = Pattern::compile(r"(\w{1000}){1000}").err().expect("refused");
+        let error = Pattern::compile(r"(\w{1000}){1000}").expect_err("refused");
         assert!(error.message.contains("too large"), "{error}");
     }
 

@@ -337,7 +337,7 @@ mod tests {
             (json!({"command": "true", "workdir": "a\0"}), "workdir"),
             (json!({"command": "true", "max_output_bytes": 67_108_865}), "max_output_bytes"),
         ] {
-            let error = plan(arguments).err().expect("refused");
+            let error = plan(arguments).expect_err("refused");
             assert_eq!(
                 (error.code, error.field.as_deref()),
                 (ErrorCode::InvalidArguments, Some(field)),
@@ -383,7 +383,7 @@ mod tests {
                 [("background", json!(true)), ("yield_time_ms", json!(0)), ("stall_ms", json!(1000))]
             {
                 let error =
-                    plan_where(lasting, json!({"command": "true", name: value})).err().expect("refused");
+                    plan_where(lasting, json!({"command": "true", name: value})).expect_err("refused");
                 assert_eq!((error.code, error.field.as_deref()), (code, Some(name)));
             }
             assert!(plan_where(lasting, json!({"command": "true"})).is_ok());

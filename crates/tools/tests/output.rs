@@ -1,4 +1,5 @@
 //! Reading and waiting, on a scripted runner.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod common;
 
@@ -201,7 +202,7 @@ async fn a_foreign_process_and_a_missing_one_are_the_same() {
 
 #[tokio::test(start_paused = true)]
 async fn progress_lines_collapse_unless_they_are_asked_for() {
-    let bar: String = (1..=500).map(|percent| format!("\r{percent}%")).collect();
+    let bar = (1..=500).map(|percent| format!("\r{percent}%")).collect::<Vec<_>>().concat();
     let yard = Yard::new(Script::new().stdout(bar + "\rdone \n").exit(0)).await;
     let process = id(&yard.bash(json!({})).await);
     let shown = yard.output(&process, json!({})).await;
