@@ -88,7 +88,7 @@ async fn an_option_that_cannot_be_is_refused_before_anything_happens() {
 
 #[tokio::test(start_paused = true)]
 async fn retained_output_gives_way_to_a_start_the_least_recently_used_first() {
-    let limits = Limits { spool_bytes: 64 * KIB, spool_bytes_total: 150 * KIB, ..Limits::default() };
+    let limits = Limits { spool_bytes: 64 * KIB, spool_bytes_total: 140 * KIB, ..Limits::default() };
     let yard = Yard::with_limits(Script::new().stdout("x".repeat(40 << 10)).exit(0), limits).await;
     let mut ended = Vec::new();
     for _ in 0..2 {
