@@ -20,7 +20,10 @@ const GRACE: Duration = Duration::from_secs(1);
 fn counted() -> (Lease, Arc<AtomicU32>) {
     let released = Arc::new(AtomicU32::new(0));
     let count = Arc::clone(&released);
-    (Lease::new(move || drop(count.fetch_add(1, Ordering::SeqCst))), released)
+    let lease = Lease::new(move || {
+        count.fetch_add(1, Ordering::SeqCst);
+    });
+    (lease, released)
 }
 
 fn count(released: &AtomicU32) -> u32 {

@@ -63,6 +63,11 @@ impl ScriptedRunner {
         self.stage().scripts.push_back(script);
     }
 
+    /// Plays this script from now on, whatever was queued.
+    pub fn play(&self, script: Script) {
+        self.stage().scripts = VecDeque::from([script]);
+    }
+
     /// The processes that were started, in order.
     pub fn played(&self) -> Vec<Played> {
         self.stage().played.clone()
