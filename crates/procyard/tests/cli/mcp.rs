@@ -226,9 +226,8 @@ fn the_largest_arguments_fit_into_a_message() {
 fn many_calls_at_once_are_answered_each() {
     let scene = Scene::new();
     let mut client = Client::connect(&scene, &[]);
-    let ids: Vec<_> = (0..8)
-        .map(|number| client.begin("Bash", json!({"command": format!("echo {number}")})))
-        .collect();
+    let ids: Vec<_> =
+        (0..8).map(|number| client.begin("Bash", json!({"command": format!("echo {number}")}))).collect();
     for (number, id) in ids.into_iter().enumerate() {
         let response = client.response(id);
         let output: &Value = &response["result"]["structuredContent"]["output"];

@@ -146,7 +146,8 @@ fn a_restarted_session_has_its_finished_output_and_its_lost_commands() {
     let scene = Scene::new();
     let mut client = Client::connect(&scene, &SAME);
     let done = client.call("Bash", json!({"command": "echo kept; exit 3"}))["process_id"].clone();
-    let lost = client.call("Bash", background(json!({"command": "echo before; eval \"$RECORD\"; exec sleep 1000"})));
+    let lost =
+        client.call("Bash", background(json!({"command": "echo before; eval \"$RECORD\"; exec sleep 1000"})));
     let lost = lost["process_id"].clone();
     let wait = json!({"process_id": lost, "wait": "any", "until": "output", "timeout_ms": 60_000});
     assert_eq!(client.call("ProcessOutput", wait)["output"], "before\n");
