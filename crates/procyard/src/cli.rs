@@ -44,6 +44,8 @@ Examples:
   procyard export --format raw HANDLE > output.log
   procyard export --format asciicast HANDLE > session.cast && asciinema play session.cast";
 
+const DATA_DIR_HELP: &str = "Where sessions are kept [default: $PROCYARD_DATA, else $XDG_STATE_HOME/procyard, else ~/.local/state/procyard]";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Supervise one command here: stream its output, then say in one line how it ended.
@@ -64,9 +66,8 @@ pub(crate) enum Command {
 /// Where sessions are kept.
 #[derive(Debug, Args)]
 pub(crate) struct DataDir {
-    /// Where sessions are kept [default: $PROCYARD_DATA, else $XDG_STATE_HOME/procyard, else
-    /// ~/.local/state/procyard]
-    #[arg(long, value_name = "DIR")]
+    /// Where sessions are kept.
+    #[arg(long, value_name = "DIR", help = DATA_DIR_HELP)]
     pub(crate) data_dir: Option<PathBuf>,
 }
 

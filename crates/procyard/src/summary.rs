@@ -2,6 +2,7 @@
 //!
 //! Not for stdout: that is the command's.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use procyard_supervisor::Snapshot;
@@ -18,23 +19,24 @@ pub(crate) fn tell(snapshot: &Snapshot, json: bool) {
 }
 
 fn as_text(snapshot: &Snapshot) -> String {
+    // Writing to a text does not fail.
     let mut text = snapshot.state.as_str().replace('_', " ");
     if let Some(outcome) = &snapshot.outcome {
         if let Some(code) = outcome.exit_code {
-            text.push_str(&format!(" {code}"));
+            let _ = write!(text, " {code}");
         }
         if let Some(signal) = outcome.signal {
-            text.push_str(&format!(" ({signal})"));
+            let _ = write!(text, " ({signal})");
         }
     }
-    text.push_str(&format!(" after {}, {} of output", duration(snapshot), bytes(snapshot.total_bytes)));
+    let _ = write!(text, " after {}, {} of output", duration(snapshot), bytes(snapshot.total_bytes));
     if let Some(left) = snapshot.outcome.as_ref().and_then(|outcome| outcome.leftovers) {
         let (noun, verb) = if left.count == 1 { ("process", "was") } else { ("processes", "were") };
         let done = match left.action {
             procyard_core::LeftoverAction::Killed => "ended",
             procyard_core::LeftoverAction::Waited => "waited for",
         };
-        text.push_str(&format!("; {} {noun} that outlived it {verb} {done}", left.count));
+        let _ = write!(text, "; {} {noun} that outlived it {verb} {done}", left.count);
     }
     if snapshot.storage_degraded {
         text.push_str("; some output could not be kept");

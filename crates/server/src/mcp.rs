@@ -68,8 +68,8 @@ where
     let read = TellsWhenGone::new(read, gone.clone());
     let server = McpServer { toolbox, gone: gone.clone() };
     let transport = AsyncRwTransport::new_server(read, write).with_max_line_length(MESSAGE_MAX);
-    let served = rmcp::service::serve_server_with_ct(server, OpensLate::new(transport), stop.clone()).await;
-    let running = match served {
+    let opening = rmcp::service::serve_server_with_ct(server, OpensLate::new(transport), stop.clone()).await;
+    let running = match opening {
         Ok(running) => running,
         // A client that leaves before it has said anything has not done anything wrong.
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => return Ok(()),

@@ -3,6 +3,11 @@
 //! Not for the crates that it is made of: each has tests of its own.
 
 #![cfg(target_os = "linux")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "what a test builds on is there, or the test fails"
+)]
 
 mod client;
 mod doctor;

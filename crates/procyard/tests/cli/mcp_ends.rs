@@ -130,11 +130,11 @@ fn a_server_that_waits_for_a_session_ends_at_a_signal() {
     let _first = Client::connect(&scene, &SAME);
     let second = Client::silent(&scene, &SAME);
     eventually("it waits for the lock", || {
-        let directory = std::fs::read_dir(format!("/proc/{}/fd", second.server.pid())).ok()?;
+        let mut directory = std::fs::read_dir(format!("/proc/{}/fd", second.server.pid())).ok()?;
         let lock = |entry: std::io::Result<std::fs::DirEntry>| {
             std::fs::read_link(entry.ok()?.path()).ok().filter(|path| path.ends_with("lock"))
         };
-        directory.filter_map(lock).next()
+        directory.find_map(lock)
     });
     let (status, took) = second.signal_and_wait(Signal::SIGTERM);
     assert_eq!(status.code(), Some(0), "{status}");

@@ -104,7 +104,7 @@ fn odd_arguments_reach_the_command_as_they_are() {
     let mut arguments = vec!["--", "printf", "<%s>"];
     arguments.extend(odd);
     let ended = scene.run(&arguments);
-    let expected: String = odd.iter().map(|argument| format!("<{argument}>")).collect();
+    let expected = format!("<{}>", odd.join("><"));
     assert_eq!((ended.code(), ended.stdout()), (0, expected));
 }
 

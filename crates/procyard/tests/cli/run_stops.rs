@@ -81,6 +81,11 @@ fn a_reader_that_hangs_does_not_keep_a_run_that_was_told_to_end() {
     let mut running = Running::spawn(&mut scene.procyard(["run", "eval \"$RECORD\"; exec yes"]));
     let (stdout, _) = read_exactly(running.take_stdout(), 1);
     let command = scene.wait_for_records(1)[0];
+    eventually("there is more than a pipe holds", || {
+        let counts = std::fs::read_to_string(format!("/proc/{}/io", command.pid)).ok()?;
+        let written = counts.lines().find_map(|line| line.strip_prefix("wchar: "))?;
+        (written.parse::<u64>().ok()? > 2 * 1024 * 1024).then_some(())
+    });
     running.signal(Signal::SIGTERM);
     eventually("the command ends", || (!command.is_alive()).then_some(()));
     let ended = running.wait();
