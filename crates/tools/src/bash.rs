@@ -6,8 +6,10 @@
 use std::time::Duration;
 
 use procyard_api::{BashArguments, BashResult, LeftoversReport};
-use procyard_core::{Effects, ErrorCode, ExecutionId, Handle, Origin, Outcome, PublicError, State};
-use procyard_runner::ProcessRequest;
+use procyard_core::{
+    Effects, ErrorCode, ExecutionId, Handle, LeaseHolder, Origin, Outcome, PublicError, State,
+};
+use procyard_runner::{PreparedProcess, ProcessRequest};
 use procyard_supervisor::{
     Lease, Snapshot, StartOptions, Started, StreamFilter, SupervisorError, Target, Until, WaitMode,
 };
@@ -23,6 +25,9 @@ use crate::toolbox::{CallContext, Lasting, Toolbox};
 
 /// How long after its deadline a stopped process may take to be recorded, beyond what the limits allow for each step.
 const SLACK: Duration = Duration::from_secs(2);
+
+/// How long a start waits for the workspace.
+const LEASE_WAIT: Duration = Duration::from_secs(5);
 
 /// Carries a call out. Dropping the future before the process is handed over stops the process.
 pub(crate) async fn bash(
@@ -75,6 +80,7 @@ async fn start(toolbox: &Toolbox, plan: &Plan, context: &CallContext) -> Result<
         ..ProcessRequest::new(plan.command.clone(), plan.workdir.clone(), origin)
     };
     let prepared = runner.prepare(request).await.map_err(|error| error.public())?;
+    let lease = lease(toolbox, prepared.as_ref()).await?;
     let options = StartOptions {
         background: matches!(plan.mode, Mode::Background(_)),
         spool_ceiling: plan.spool_ceiling,
@@ -86,9 +92,20 @@ async fn start(toolbox: &Toolbox, plan: &Plan, context: &CallContext) -> Result<
         input: plan.input.clone(),
         ..StartOptions::new(plan.record.clone())
     };
-    match supervisor.start(owner, origin, prepared, Lease::none(), options).await.map_err(refused)? {
+    match supervisor.start(owner, origin, prepared, lease, options).await.map_err(refused)? {
         Started::New(handle) => Ok((handle, true)),
         Started::Existing(handle) => Ok((handle, false)),
+    }
+}
+
+/// The lease of what the runner will really enforce, waited for with a bound. Without it nothing is started.
+async fn lease(toolbox: &Toolbox, prepared: &dyn PreparedProcess) -> Result<Lease, PublicError> {
+    match &toolbox.options().leases {
+        None => Ok(Lease::none()),
+        Some(leases) => {
+            let holder = LeaseHolder::Process(prepared.effective_access());
+            leases.acquire(&holder, LEASE_WAIT).await.map_err(|error| error.public())
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use procyard_api::{
 };
 use procyard_core::{ErrorCode, ExecutionId, Owner, PublicError, cut};
 use procyard_runner::{Environment, ResourceLimits, Runner, RunnerResolver};
-use procyard_supervisor::Supervisor;
+use procyard_supervisor::{Leases, Supervisor};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -31,6 +31,8 @@ pub struct ToolboxOptions {
     pub environment: Environment,
     /// Caps on what each command may take.
     pub limits: ResourceLimits,
+    /// Who else uses the workspace. Each command holds a lease of it for what its runner enforces, for its whole life.
+    pub leases: Option<Leases>,
 }
 
 /// What a transport knows of a call.

@@ -5,7 +5,9 @@ mod common;
 use std::time::Duration;
 
 use common::{Yard, call, code, id, owner};
+use procyard_core::LeaseHolder;
 use procyard_runner::TerminalSize;
+use procyard_supervisor::Leases;
 use procyard_testkit::{Reaction, Script};
 use serde_json::{Value, json};
 
@@ -250,4 +252,24 @@ async fn quotas_refuse_and_recover() {
     assert_eq!((code(&refused), &refused["error"]["retryable"]), ("process_quota_exceeded", &json!(true)));
     stop(&yard, &running[0], json!({"mode": "kill"})).await;
     yard.background().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_holds_the_workspace_for_its_life_and_waits_for_it_with_a_bound() {
+    let yard = Yard::new(Script::new()).await;
+    let leases = Leases::new();
+    let tools = yard.tools_with(leases.clone());
+    let start = || call(&tools, "Bash", json!({ "command": "serve", "background": true }));
+
+    let checkpoint = leases.acquire(&LeaseHolder::Checkpoint, Duration::ZERO).await.unwrap();
+    let refused = start().await;
+    assert_eq!(refused.structured["error"]["code"], "workspace_busy");
+    assert!(yard.runner.played().is_empty(), "nothing was started");
+    drop(checkpoint);
+
+    let started = start().await;
+    assert!(leases.acquire(&LeaseHolder::Checkpoint, Duration::ZERO).await.is_err());
+    let stop = json!({ "process_id": started.structured["process_id"], "mode": "kill" });
+    call(&tools, "ProcessStop", stop).await;
+    assert!(leases.is_free(), "the lease went with the process");
 }

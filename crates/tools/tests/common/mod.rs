@@ -12,7 +12,7 @@ use std::time::Duration;
 use procyard_core::{Limits, LoopId, Owner, SessionId};
 use procyard_runner::{Runner, RunnerError, RunnerErrorKind, RunnerResolver};
 use procyard_store::{Dir, FsDir};
-use procyard_supervisor::{Services, Supervisor};
+use procyard_supervisor::{Leases, Services, Supervisor};
 use procyard_testkit::{DEADLINE, Script, ScriptedRunner};
 use procyard_tools::{CallContext, Reply, Toolbox, ToolboxOptions};
 use serde_json::{Value, json};
@@ -68,6 +68,14 @@ impl Yard {
     /// The tools of another owner of the same session.
     pub(crate) fn tools_of(&self, owner: Owner) -> Arc<Toolbox> {
         toolbox(&self.supervisor, Some(&self.runner), owner, None)
+    }
+
+    /// The same owner's tools, on a workspace that others use, too.
+    pub(crate) fn tools_with(&self, leases: Leases) -> Arc<Toolbox> {
+        let resolver = Arc::new(Resolver(Some(Arc::clone(&self.runner))));
+        let options =
+            ToolboxOptions { workspace: "/ws".into(), leases: Some(leases), ..ToolboxOptions::default() };
+        Arc::new(Toolbox::new(self.supervisor.clone(), resolver, owner(1), options))
     }
 
     /// The tools of an owner for whom there is no runner.
