@@ -1,4 +1,5 @@
 //! Output on its way from a process to its readers: counted, bounded, in order, whole.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
 
 mod common;
 
@@ -16,7 +17,7 @@ const KIB: u64 = 1024;
 
 /// Bytes that tell where they are.
 fn pattern(len: usize) -> Vec<u8> {
-    (0..len).map(|at| (at / 7 % 251) as u8).collect()
+    (0_u8..251).flat_map(|byte| [byte; 7]).cycle().take(len).collect()
 }
 
 fn disk_use(yard: &Yard, handle: procyard_core::Handle) -> u64 {
@@ -61,8 +62,9 @@ async fn a_paced_reader_loses_nothing_however_slow_it_is() {
     let printed = pattern(1 << 20);
     let yard = Yard::new(Script::new().stdout(&printed).exit(0)).await;
     let (consumed, follows) = watch::channel(0);
-    let pace = Some(Pace { consumed: follows, ahead: 64 * KIB });
-    let handle = yard.start(StartOptions { spool_ceiling: Some(512 * KIB), pace, ..options() }).await;
+    let behind = Some(Pace { consumed: follows, ahead: 64 * KIB });
+    let slowed = StartOptions { spool_ceiling: Some(512 * KIB), pace: behind, ..options() };
+    let handle = yard.start(slowed).await;
     let mut read = Vec::new();
     loop {
         tokio::time::sleep(Duration::from_millis(300)).await;

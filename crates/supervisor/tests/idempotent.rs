@@ -1,4 +1,5 @@
 //! A start that is asked for twice under one key happens once.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
 
 mod common;
 

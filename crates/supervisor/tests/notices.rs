@@ -1,4 +1,5 @@
 //! Notices: who gets one, when it is suppressed, in which order, and that none is lost.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
 
 mod common;
 
@@ -22,7 +23,7 @@ async fn a_background_process_is_told_once_pushed_and_pulled_under_one_id() {
     eventually("it is pushed", || yard.journal.noticed() == [handle]).await;
     let pulled = yard.supervisor.notices(yard.owner);
     let pushed = yard.journal.notices.lock().unwrap()[0].1.clone();
-    assert_eq!(pulled, [pushed.clone()]);
+    assert_eq!(pulled, std::slice::from_ref(&pushed));
     assert_eq!((pushed.state, pushed.exit_code), (State::Exited, Some(4)));
     assert!(yard.supervisor.has_pending(yard.owner));
     yard.supervisor.delivered(yard.owner, &[pushed.id]);

@@ -1,4 +1,5 @@
 //! What a new supervisor makes of what an old one left.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
 
 mod common;
 

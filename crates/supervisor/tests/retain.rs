@@ -1,4 +1,5 @@
 //! What is kept of ended processes: as many as may be, the least recently used go first, nothing that runs ever goes.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
 
 mod common;
 

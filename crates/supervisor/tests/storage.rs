@@ -1,4 +1,5 @@
 //! A disk that refuses: starts are refused cleanly, ends are never lost, output has holes and no lies.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
 
 mod common;
 
@@ -25,9 +26,9 @@ async fn a_start_whose_first_record_fails_leaves_nothing() {
     for by_sync in [false, true] {
         let (yard, faults) = brittle(Script::new()).await;
         if by_sync {
-            faults.fail_syncs(1)
+            faults.fail_syncs(1);
         } else {
-            faults.fail_writes(1)
+            faults.fail_writes(1);
         }
         let error = yard.try_start(options()).await.unwrap_err();
         assert_eq!(error.code(), ErrorCode::StorageUnavailable);
