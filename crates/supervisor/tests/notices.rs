@@ -195,6 +195,17 @@ async fn a_caller_that_goes_away_after_the_end_is_told_too() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_caller_that_goes_away_after_a_restart_is_told_too() {
+    let yard = Yard::new(Script::new().exit(0)).await;
+    let handle = yard.start(options()).await;
+    yard.end(handle).await;
+    yard.supervisor.shutdown().await;
+    let next = yard.restarted().await;
+    next.supervisor.abandon(next.owner, &handle);
+    eventually("it is pushed", || next.journal.noticed() == [handle]).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_caller_that_had_its_result_is_not_told_again() {
     let yard = Yard::new(Script::new().exit(0)).await;
     let handle = yard.start(options()).await;
