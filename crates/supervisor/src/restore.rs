@@ -127,7 +127,8 @@ fn register(shared: &Arc<Shared>, manifests: Vec<Manifest>) {
                 reservation: None,
                 retained: Some(registry.ledger.adopt(bytes)),
                 completion,
-                announced: false,
+                // Before this supervisor, or below, before any call is served.
+                announced: true,
                 stall: None,
             };
             let unpublished = !record.manifest.published.completion || record.notice_due().is_some();

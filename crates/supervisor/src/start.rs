@@ -83,6 +83,10 @@ async fn run(
     options: StartOptions,
     mut reply: Reply,
 ) {
+    if reply.is_closed() {
+        // The caller went away before anything was done for it.
+        return;
+    }
     let admission = match admit(shared, owner, origin, prepared.as_ref(), lease, &options) {
         Ok(Admitted::New(admission)) => *admission,
         Ok(Admitted::Existing(handle)) => {

@@ -1,4 +1,5 @@
 //! Owners know nothing of each other: for any call, a foreign process is a missing one, in its answer and its effects.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! A lease is given back exactly once, and not before the terminal manifest is on disk.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
 
 mod common;
 

@@ -1,5 +1,6 @@
 //! The whole supervisor against a small pure model: random interleavings of everything that callers, processes and the
 //! clock can do, on a paused clock.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
 
 mod common;
 
@@ -98,7 +99,8 @@ impl Known {
             State::Running => true,
             State::Exited => code.is_some_and(|code| self.exits.contains(&code)),
             State::TimedOut => self.start.deadline_ms.is_some(),
-            State::Interrupted => self.stops.contains(&Cause::Interrupt),
+            // A leader dies of no signal that nobody sent; that of an interrupt whose grace has lapsed is a failure.
+            State::Interrupted | State::Failed => self.stops.contains(&Cause::Interrupt),
             State::Terminated => self.stops.contains(&Cause::Terminate),
             State::Killed => {
                 self.stops.contains(&Cause::Kill)
@@ -106,8 +108,6 @@ impl Known {
                         && (self.start.ignores_terminate || self.start.leaves == Some(true)))
             }
             State::LostOnRestore => self.may_be_lost,
-            // Nothing here dies of a signal that nobody sent; an interrupt that has lapsed may still kill.
-            State::Failed => self.stops.contains(&Cause::Interrupt),
         }
     }
 }
@@ -142,44 +142,8 @@ impl World {
     async fn take(&mut self, step: Step) {
         match step {
             Step::Start(start) => self.start(start).await,
-            Step::CancelStart { after_ms, slow_ms } => {
-                let slow = Duration::from_millis(slow_ms);
-                self.yard.runner.play(Script::new().start_fault(StartFault::Slow(slow)));
-                let before: HashSet<_> = self.handles();
-                let start = self.yard.try_start(options());
-                let in_time = tokio::time::timeout(Duration::from_millis(after_ms), start).await;
-                if let Ok(Ok(handle)) = in_time {
-                    let played = self.yard.runner.last();
-                    self.learn(handle, played, foreground());
-                } else {
-                    // What is left of it is terminal, soon.
-                    common::eventually("a cancelled start is undone", || {
-                        let list = self.yard.supervisor.list(self.yard.owner);
-                        list.iter()
-                            .filter(|process| !before.contains(&process.identity.handle))
-                            .all(|process| process.state.is_terminal())
-                    })
-                    .await;
-                }
-            }
-            Step::Append { which, text } => {
-                let Some(known) = self.pick(which) else { return };
-                let Some(played) = known.played.clone() else { return };
-                // Only what a process that runs alone prints is sure to be read.
-                if known.seen == State::Running && known.exits.is_empty() && known.stops.is_empty() {
-                    known.printed.push_str(&text);
-                    let (handle, total) = (known.handle, known.printed.len() as u64);
-                    played.stdout(&text).await;
-                    let state = self.yard.supervisor.snapshot(self.yard.owner, &handle).unwrap().state;
-                    let timed = self
-                        .known
-                        .iter()
-                        .any(|known| known.handle == handle && known.start.deadline_ms.is_some());
-                    if state == State::Running && !timed {
-                        self.yard.output_to(handle, total).await;
-                    }
-                }
-            }
+            Step::CancelStart { after_ms, slow_ms } => self.cancel_start(after_ms, slow_ms).await,
+            Step::Append { which, text } => self.append(which, &text).await,
             Step::Exit { which, code } => {
                 let Some(known) = self.pick(which) else { return };
                 known.exits.insert(code);
@@ -196,9 +160,9 @@ impl World {
                 });
                 let handle = known.handle;
                 let grace = Duration::from_millis(300);
-                let stop = self.yard.stop(handle, kind, grace);
+                let request = self.yard.stop(handle, kind, grace);
                 // Its caller may go away; the stop does not.
-                let stopped = tokio::time::timeout(Duration::from_millis(stay_ms), stop).await;
+                let stopped = tokio::time::timeout(Duration::from_millis(stay_ms), request).await;
                 if let Ok(stopped) = stopped {
                     let snapshot = stopped.unwrap();
                     assert!(kind == StopKind::Interrupt || snapshot.state.is_terminal());
@@ -245,6 +209,44 @@ impl World {
             Step::Restart => self.restart().await,
         }
         self.look();
+    }
+
+    async fn cancel_start(&mut self, after_ms: u64, slow_ms: u64) {
+        let slow = Duration::from_millis(slow_ms);
+        self.yard.runner.play(Script::new().start_fault(StartFault::Slow(slow)));
+        let before: HashSet<_> = self.handles();
+        let start = self.yard.try_start(options());
+        let in_time = tokio::time::timeout(Duration::from_millis(after_ms), start).await;
+        if let Ok(Ok(handle)) = in_time {
+            let played = self.yard.runner.last();
+            self.learn(handle, played, foreground());
+        } else {
+            // What is left of it is terminal, soon.
+            common::eventually("a cancelled start is undone", || {
+                let list = self.yard.supervisor.list(self.yard.owner);
+                list.iter()
+                    .filter(|process| !before.contains(&process.identity.handle))
+                    .all(|process| process.state.is_terminal())
+            })
+            .await;
+        }
+    }
+
+    async fn append(&mut self, which: usize, text: &str) {
+        let Some(known) = self.pick(which) else { return };
+        let Some(played) = known.played.clone() else { return };
+        // Only what a process that runs alone prints is sure to be read.
+        if known.seen == State::Running && known.exits.is_empty() && known.stops.is_empty() {
+            known.printed.push_str(text);
+            let (handle, total) = (known.handle, known.printed.len() as u64);
+            played.stdout(text).await;
+            let state = self.yard.supervisor.snapshot(self.yard.owner, &handle).unwrap().state;
+            let timed =
+                self.known.iter().any(|known| known.handle == handle && known.start.deadline_ms.is_some());
+            if state == State::Running && !timed {
+                self.yard.output_to(handle, total).await;
+            }
+        }
     }
 
     fn handles(&self) -> HashSet<Handle> {

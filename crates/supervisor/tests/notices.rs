@@ -1,4 +1,5 @@
 //! Notices: who gets one, when it is suppressed, in which order, and that none is lost.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
 
 mod common;
 
@@ -22,7 +23,7 @@ async fn a_background_process_is_told_once_pushed_and_pulled_under_one_id() {
     eventually("it is pushed", || yard.journal.noticed() == [handle]).await;
     let pulled = yard.supervisor.notices(yard.owner);
     let pushed = yard.journal.notices.lock().unwrap()[0].1.clone();
-    assert_eq!(pulled, [pushed.clone()]);
+    assert_eq!(pulled, std::slice::from_ref(&pushed));
     assert_eq!((pushed.state, pushed.exit_code), (State::Exited, Some(4)));
     assert!(yard.supervisor.has_pending(yard.owner));
     yard.supervisor.delivered(yard.owner, &[pushed.id]);
@@ -191,6 +192,17 @@ async fn a_caller_that_goes_away_after_the_end_is_told_too() {
     yard.supervisor.shutdown().await;
     assert_eq!(yard.journal.noticed(), [handle], "once");
     assert_eq!(pending(&yard.restarted().await).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_goes_away_after_a_restart_is_told_too() {
+    let yard = Yard::new(Script::new().exit(0)).await;
+    let handle = yard.start(options()).await;
+    yard.end(handle).await;
+    yard.supervisor.shutdown().await;
+    let next = yard.restarted().await;
+    next.supervisor.abandon(next.owner, &handle);
+    eventually("it is pushed", || next.journal.noticed() == [handle]).await;
 }
 
 #[tokio::test(start_paused = true)]

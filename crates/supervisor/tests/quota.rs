@@ -1,4 +1,5 @@
 //! Quotas: a start beyond them is refused and leaves nothing behind; what ends gives back what it took.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! The end of a session: concurrent, bounded, idempotent, and honest about what it could not end.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
 
 mod common;
 

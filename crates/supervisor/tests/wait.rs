@@ -1,4 +1,5 @@
 //! Waiting: what satisfies a target, what wakes a waiter, and what a waiter holds.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
 
 mod common;
 

@@ -3,7 +3,7 @@
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use procyard_store::{Access, Dir, Entry, File, FsDir};
 
@@ -12,8 +12,8 @@ use procyard_store::{Access, Dir, Entry, File, FsDir};
 pub(crate) struct Faults {
     /// How many writes to files fail: the disk is full.
     pub(crate) writes: AtomicU32,
-    /// How many writes went through.
-    pub(crate) written: AtomicU64,
+    /// How many writes go through before that.
+    pub(crate) spared: AtomicU32,
     /// How many syncs of the root directory fail.
     pub(crate) syncs: AtomicU32,
 }
@@ -27,9 +27,14 @@ impl Faults {
         self.syncs.store(count, Ordering::SeqCst);
     }
 
-    /// How many of the ordered failures did not happen yet.
-    pub(crate) fn writes_left(&self) -> u32 {
-        self.writes.load(Ordering::SeqCst)
+    /// The next write goes through, the one after it fails.
+    pub(crate) fn fail_second_write(&self) {
+        self.spared.store(1, Ordering::SeqCst);
+        self.fail_writes(1);
+    }
+
+    fn write_fails(&self) -> bool {
+        !Self::take(&self.spared) && Self::take(&self.writes)
     }
 
     fn take(count: &AtomicU32) -> bool {
@@ -101,17 +106,15 @@ impl File for BrittleFile {
         self.inner.read_at(buf, offset)
     }
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        if Faults::take(&self.faults.writes) {
+        if self.faults.write_fails() {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        self.faults.written.fetch_add(1, Ordering::SeqCst);
         self.inner.write_all_at(bytes, offset)
     }
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
-        if Faults::take(&self.faults.writes) {
+        if self.faults.write_fails() {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        self.faults.written.fetch_add(1, Ordering::SeqCst);
         self.inner.write_vectored_at(bufs, offset)
     }
     fn set_len(&self, len: u64) -> io::Result<()> {

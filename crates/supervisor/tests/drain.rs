@@ -1,0 +1,208 @@
+//! Output on its way from a process to its readers: counted, bounded, in order, whole.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Yard, eventually, options, read_from};
+use procyard_core::{Limits, State, Stream};
+use procyard_manifest::spool_name;
+use procyard_supervisor::{Pace, ReadFrom, ReadRequest, StartOptions, StreamFilter};
+use procyard_testkit::{Leftover, Reaction, Script};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+const KIB: u64 = 1024;
+
+/// Bytes that tell where they are.
+fn pattern(len: usize) -> Vec<u8> {
+    (0_u8..251).flat_map(|byte| [byte; 7]).cycle().take(len).collect()
+}
+
+fn disk_use(yard: &Yard, handle: procyard_core::Handle) -> u64 {
+    let entries = std::fs::read_dir(yard.place.path().join(spool_name(&handle))).unwrap();
+    entries.map(|entry| entry.unwrap().metadata().unwrap().len()).sum()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_is_counted_and_keeps_within_its_ceiling() {
+    let printed = pattern(6 << 20);
+    let yard = Yard::new(Script::new().stdout(&printed).exit(0)).await;
+    let ceiling = 256 * KIB;
+    let handle = yard.start(StartOptions { spool_ceiling: Some(ceiling), ..options() }).await;
+    let end = yard.end(handle).await;
+    let total = printed.len() as u64;
+    assert_eq!((end.state, end.total_bytes), (State::Exited, total));
+    assert!(end.retained_from >= total - ceiling && end.retained_from < total, "{}", end.retained_from);
+    assert!(disk_use(&yard, handle) <= ceiling * 5 / 4 + ceiling / 8 + 16 * KIB);
+    let (page, _) = yard.supervisor.read(yard.owner, &handle, read_from(0)).await.unwrap();
+    assert!(page.gap);
+    let from = usize::try_from(page.start_cursor).unwrap();
+    assert_eq!(page.start_cursor, end.retained_from);
+    assert_eq!(page.bytes, printed[from..from + page.bytes.len()]);
+    let (head, _) = yard.supervisor.head(yard.owner, &handle).await.unwrap();
+    assert_eq!(head.bytes, printed[..16 << 10]);
+    let tail = ReadRequest { from: ReadFrom::TailBytes(100), max_bytes: 100, streams: StreamFilter::Both };
+    let (page, _) = yard.supervisor.read(yard.owner, &handle, tail).await.unwrap();
+    assert_eq!(page.bytes, printed[printed.len() - 100..]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_is_not_slowed_by_readers_that_do_not_read() {
+    let yard = Yard::new(Script::new().stdout(pattern(3 << 20)).exit(0)).await;
+    let began = Instant::now();
+    let handle = yard.start(options()).await;
+    yard.end(handle).await;
+    assert_eq!(began.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paced_reader_loses_nothing_however_slow_it_is() {
+    let printed = pattern(1 << 20);
+    let yard = Yard::new(Script::new().stdout(&printed).exit(0)).await;
+    let (consumed, follows) = watch::channel(0);
+    let behind = Some(Pace { consumed: follows, ahead: 64 * KIB });
+    let slowed = StartOptions { spool_ceiling: Some(512 * KIB), pace: behind, ..options() };
+    let handle = yard.start(slowed).await;
+    let mut read = Vec::new();
+    loop {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let cursor = read.len() as u64;
+        let request =
+            ReadRequest { from: ReadFrom::Cursor(cursor), max_bytes: 40_000, streams: StreamFilter::Both };
+        let (page, snapshot) = yard.supervisor.read(yard.owner, &handle, request).await.unwrap();
+        assert!(!page.gap, "at {cursor}");
+        // What may be read at once beyond the pace is one read and what the pipe holds at the end.
+        assert!(snapshot.total_bytes <= cursor + 64 * KIB + 512 * KIB);
+        read.extend_from_slice(&page.bytes);
+        consumed.send_replace(read.len() as u64);
+        if snapshot.state.is_terminal() && read.len() as u64 == snapshot.total_bytes {
+            break;
+        }
+    }
+    assert!(read == printed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paced_process_that_has_ended_does_not_wait_for_its_reader() {
+    let yard = Yard::new(Script::new().stdout(pattern(300 << 10)).exit(0)).await;
+    let (consumed, follows) = watch::channel(0);
+    let pace = Some(Pace { consumed: follows, ahead: 290 * KIB });
+    let handle = yard.start(StartOptions { pace, ..options() }).await;
+    // The reader waits for the end before it reads.
+    let end = yard.end(handle).await;
+    assert_eq!(end.total_bytes, 300 * KIB);
+    drop(consumed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_is_gone_lifts_its_pace() {
+    let yard = Yard::new(Script::new().stdout(pattern(1 << 20)).exit(0)).await;
+    let (consumed, follows) = watch::channel(0);
+    let pace = Some(Pace { consumed: follows, ahead: KIB });
+    let handle = yard.start(StartOptions { pace, ..options() }).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(yard.state(handle), State::Running, "it waits for its reader");
+    drop(consumed);
+    assert_eq!(yard.end(handle).await.total_bytes, 1 << 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_character_of_one_stream_is_not_split_by_the_other() {
+    let crab = "🦀".as_bytes();
+    let mut script = Script::new().stdout("日".as_bytes());
+    for byte in crab {
+        script = script.stdout([*byte]).stderr("e").pause(Duration::from_millis(1));
+    }
+    let yard = Yard::new(script.exit(0)).await;
+    let handle = yard.start(options()).await;
+    yard.end(handle).await;
+    let text = yard.text(handle).await;
+    assert!(text.contains('🦀') && text.contains('日'), "{text}");
+    let request = ReadRequest {
+        from: ReadFrom::Cursor(0),
+        max_bytes: 100,
+        streams: StreamFilter::Only(Stream::Stderr),
+    };
+    let (page, _) = yard.supervisor.read(yard.owner, &handle, request).await.unwrap();
+    assert_eq!(page.bytes, b"eeee");
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_a_character_is_not_held_back_for_long() {
+    let yard = Yard::new(Script::new().stdout(b"a\xF0\x9F").pause(Duration::from_secs(5)).exit(0)).await;
+    let handle = yard.background().await;
+    let began = Instant::now();
+    yard.output_to(handle, 3).await;
+    assert!(began.elapsed() <= Duration::from_millis(10), "{:?}", began.elapsed());
+    assert_eq!(yard.end(handle).await.total_bytes, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn neither_stream_starves_the_other() {
+    let yard = Yard::new(Script::new().stderr("early").stdout(pattern(2 << 20)).exit(0)).await;
+    let handle = yard.start(options()).await;
+    yard.end(handle).await;
+    let (page, _) = yard.supervisor.read(yard.owner, &handle, read_from(0)).await.unwrap();
+    let err = page.spans.iter().find(|span| span.stream == Stream::Stderr).expect("it comes early");
+    assert!(err.cursor <= 256 * KIB, "{}", err.cursor);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_descendant_prints_for_ever_delays_the_end_by_the_cap_at_most() {
+    let left = Leftover { count: 1, on_terminate: Reaction::Ignore, end_after: None, hold_output: true };
+    let yard = Yard::new(Script::new().stdout("mine\n").exit(0).leaves(left)).await;
+    let limits = Limits::default();
+    let began = Instant::now();
+    let handle = yard.start(options()).await;
+    let played = yard.runner.last().unwrap();
+    let chatter = async {
+        while played.survivors() > 0 {
+            played.stdout(".").await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let (end, ()) = tokio::join!(yard.end(handle), chatter);
+    assert_eq!(end.state, State::Exited);
+    let bound = limits.drain_cap + limits.leftover_grace + Duration::from_millis(200);
+    assert!(began.elapsed() <= bound, "{:?}", began.elapsed());
+    assert!(began.elapsed() >= limits.drain_cap, "what still prints may be a part of it");
+    assert!(yard.text(handle).await.starts_with("mine\n"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn everything_that_was_written_before_the_end_is_read() {
+    for size in [1, 4095, 64 << 10, 200 << 10] {
+        let printed = pattern(size);
+        let yard = Yard::new(Script::new().stdout(&printed).stderr(&printed).die_of(9)).await;
+        let handle = yard.start(options()).await;
+        assert_eq!(yard.end(handle).await.total_bytes, 2 * size as u64);
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            let streams = StreamFilter::Only(stream);
+            let request = ReadRequest { from: ReadFrom::Cursor(0), max_bytes: 1 << 20, streams };
+            let (page, _) = yard.supervisor.read(yard.owner, &handle, request).await.unwrap();
+            assert!(page.bytes == printed);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resize_is_in_the_stream_where_it_happened() {
+    let yard = Yard::new(Script::new().stdout("ab")).await;
+    let handle = yard.start(common::on_terminal()).await;
+    yard.output_to(handle, 2).await;
+    let size = procyard_runner::TerminalSize { rows: 3, cols: 4 };
+    let request = procyard_supervisor::InputRequest { size: Some(size), ..Default::default() };
+    yard.supervisor.input(yard.owner, &handle, request).await.unwrap();
+    let snapshot = yard.supervisor.snapshot(yard.owner, &handle).unwrap();
+    assert_eq!(snapshot.terminal, Some(size));
+    // The drain records it when it is awake next.
+    eventually("the drain has seen it", || yard.runner.last().unwrap().sizes() == [size]).await;
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    yard.runner.last().unwrap().stdout("cd").await;
+    yard.output_to(handle, 4).await;
+    let (page, _) = yard.supervisor.read(yard.owner, &handle, read_from(0)).await.unwrap();
+    let resizes: Vec<_> = page.resizes.iter().map(|size| (size.cursor, size.rows, size.cols)).collect();
+    assert_eq!(resizes, [(2, 3, 4)]);
+}

@@ -1,0 +1,236 @@
+//! What a new supervisor makes of what an old one left.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
+
+mod common;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use common::{Journal, Yard, eventually, options, origin, owner, read_from};
+use procyard_core::{
+    EventKind, Handle, Identity, Limits, LoopId, Owner, Reason, SessionId, State, Timestamp,
+};
+use procyard_manifest::{
+    AccessRecord, CommandRecord, Durability, Manifest, ManifestStore, StableIds, StopRecord, manifest_name,
+    spool_name,
+};
+use procyard_store::FsDir;
+use procyard_supervisor::{RestoreReport, Services, Supervisor};
+use procyard_testkit::Script;
+use tempfile::TempDir;
+
+fn manifest(of: u8, whose: Owner) -> Manifest {
+    let identity = Identity { handle: Handle::from_bytes([of; 16]), owner: whose, origin: origin() };
+    let mut seed = of;
+    let ids = StableIds::generate(|bytes| {
+        seed = seed.wrapping_add(16);
+        *bytes = [seed; 16];
+        true
+    });
+    let created = Timestamp::from_unix_micros(1_000_000 + i64::from(of));
+    let command = CommandRecord::line("play", "/");
+    Manifest::new(identity, command, AccessRecord::ReadOnly, ids.unwrap(), created)
+}
+
+fn running(of: u8) -> Manifest {
+    let mut manifest = manifest(of, owner(1));
+    manifest.state = State::Running;
+    manifest.started_at = Some(manifest.created_at);
+    manifest
+}
+
+/// Writes a manifest as a supervisor does: first `starting`, then what it became.
+fn save(place: &Path, manifest: &Manifest) {
+    let store = ManifestStore::new(FsDir::open(place).unwrap());
+    let mut first = manifest.clone();
+    first.state = State::Starting;
+    first.started_at = None;
+    first.stop_requested = None;
+    first.spool.total_bytes = 0;
+    first.handed_over = false;
+    store.create(&first).unwrap();
+    if *manifest != first {
+        store.save_with(manifest, Durability::Written).unwrap();
+    }
+}
+
+async fn activated(place: &TempDir) -> (Supervisor, RestoreReport, Arc<Journal>) {
+    let supervisor = Supervisor::new(owner(1).session, Limits::default(), FsDir::open(place.path()).unwrap());
+    let journal = Arc::new(Journal::default());
+    let report = supervisor.activate(Services::new(journal.clone(), journal.clone())).await.unwrap();
+    (supervisor, report, journal)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_had_not_ended_is_lost_whatever_it_was_doing() {
+    let place = tempfile::tempdir().unwrap();
+    let starting = manifest(1, owner(1));
+    let plain = running(2);
+    let mut stopping = running(3);
+    let at = stopping.created_at;
+    stopping.stop_requested = Some(StopRecord { reason: Reason::Terminated, state: State::Running, at });
+    let mut handed = running(4);
+    handed.handed_over = true;
+    for manifest in [&starting, &plain, &stopping, &handed] {
+        save(place.path(), manifest);
+    }
+    let (supervisor, report, journal) = activated(&place).await;
+    assert_eq!((report.lost, report.restored), (4, 0));
+    let list = supervisor.list(owner(1));
+    assert_eq!(list.len(), 4);
+    for process in &list {
+        assert_eq!(process.state, State::LostOnRestore);
+        assert_eq!(process.outcome.as_ref().unwrap().reason, Reason::LostOnRestore);
+    }
+    for manifest in [&starting, &plain, &stopping, &handed] {
+        let handle = manifest.identity.handle;
+        eventually("it is published", || journal.completions(handle) == [manifest.ids.lost]).await;
+        let stored = ManifestStore::new(FsDir::open(place.path()).unwrap()).load(&handle).unwrap();
+        assert_eq!(stored.state, State::LostOnRestore, "it is on disk before");
+    }
+    eventually("the owner is told", || journal.noticed() == [handed.identity.handle]).await;
+    assert!(journal.events.lock().unwrap().iter().all(|event| event.kind == EventKind::Lost));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_had_ended_is_there_with_its_output() {
+    let yard = Yard::new(Script::new().stdout("kept\n").exit(7)).await;
+    let handle = yard.start(options()).await;
+    let before = yard.end(handle).await;
+    yard.supervisor.shutdown().await;
+    let next = yard.restarted().await;
+    let after = next.supervisor.snapshot(next.owner, &handle).unwrap();
+    assert_eq!((after.state, &after.outcome), (before.state, &before.outcome));
+    assert_eq!((after.total_bytes, after.finished_at), (5, before.finished_at));
+    assert_eq!(next.text(handle).await, "kept\n");
+    let (head, _) = next.supervisor.head(next.owner, &handle).await.unwrap();
+    assert_eq!(head.bytes, b"kept\n");
+    let ahead = next.supervisor.read(next.owner, &handle, read_from(6)).await.unwrap_err();
+    assert_eq!(ahead.code(), procyard_core::ErrorCode::CursorAhead);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_leaves_the_output_that_was_there() {
+    let yard = Yard::new(Script::new().stdout("so far")).await;
+    let handle = yard.background().await;
+    yard.output_to(handle, 6).await;
+    let next = yard.restarted().await;
+    assert_eq!(next.state(handle), State::LostOnRestore);
+    assert_eq!(next.text(handle).await, "so far");
+    assert!(!next.supervisor.snapshot(next.owner, &handle).unwrap().storage_degraded);
+}
+
+#[tokio::test(start_paused = true)]
+async fn restoring_twice_gives_the_same_as_once() {
+    let place = tempfile::tempdir().unwrap();
+    save(place.path(), &manifest(1, owner(1)));
+    save(place.path(), &running(2));
+    let (supervisor, first, _) = activated(&place).await;
+    let seen = |supervisor: &Supervisor| format!("{:?}", supervisor.list(owner(1)));
+    let once = seen(&supervisor);
+    supervisor.shutdown().await;
+    let (supervisor, second, journal) = activated(&place).await;
+    assert_eq!(seen(&supervisor), once);
+    assert_eq!((first.lost, second.lost, second.restored), (2, 0, 2));
+    supervisor.shutdown().await;
+    assert!(journal.events.lock().unwrap().is_empty(), "each loss was published once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_bad_record_hides_no_good_one() {
+    let place = tempfile::tempdir().unwrap();
+    save(place.path(), &running(1));
+    save(place.path(), &running(2));
+    save(place.path(), &running(3));
+    let stranger = Owner { session: SessionId::from_random([8; 16]), loop_id: LoopId::from_random([1; 16]) };
+    save(place.path(), &manifest(4, stranger));
+    let bad = manifest_name(&Handle::from_bytes([2; 16]));
+    std::fs::write(place.path().join(&bad), b"{").unwrap();
+    std::fs::create_dir(place.path().join(spool_name(&Handle::from_bytes([2; 16])))).unwrap();
+    let (supervisor, report, _) = activated(&place).await;
+    assert_eq!(report.lost, 2);
+    let names: Vec<_> = report.unreadable.iter().map(|(name, _)| name.clone()).collect();
+    let foreign = manifest_name(&Handle::from_bytes([4; 16]));
+    assert!(names.contains(&bad) && names.contains(&foreign), "{names:?}");
+    assert_eq!(supervisor.list(owner(1)).len(), 2);
+    supervisor.shutdown().await;
+    for kept in [bad.clone(), spool_name(&Handle::from_bytes([2; 16])), foreign] {
+        assert!(place.path().join(&kept).exists(), "{kept} is left for a person to look at");
+    }
+    assert_eq!(std::fs::read(place.path().join(bad)).unwrap(), b"{");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_orphan_spool_and_stale_temporaries_are_swept() {
+    let place = tempfile::tempdir().unwrap();
+    let orphan = place.path().join(spool_name(&Handle::from_bytes([5; 16])));
+    std::fs::create_dir(&orphan).unwrap();
+    std::fs::write(orphan.join("00000000000000000000"), b"x").unwrap();
+    std::fs::write(place.path().join(".tmp-left"), b"x").unwrap();
+    let (_, report, _) = activated(&place).await;
+    assert_eq!((report.orphans_removed, report.temporaries_removed), (1, 1));
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_spool_that_is_shorter_than_its_record_is_believed() {
+    let place = tempfile::tempdir().unwrap();
+    let mut promised = running(1);
+    promised.spool.total_bytes = 100;
+    save(place.path(), &promised);
+    let (supervisor, report, _) = activated(&place).await;
+    assert_eq!(report.lost, 1);
+    let lost = supervisor.snapshot(owner(1), &promised.identity.handle).unwrap();
+    assert_eq!((lost.total_bytes, lost.storage_degraded), (0, true));
+
+    let yard = Yard::new(Script::new().stdout("gone").exit(0)).await;
+    let handle = yard.start(options()).await;
+    yard.end(handle).await;
+    yard.supervisor.shutdown().await;
+    std::fs::remove_dir_all(yard.place.path().join(spool_name(&handle))).unwrap();
+    let next = yard.restarted().await;
+    let (page, snapshot) = next.supervisor.read(next.owner, &handle, read_from(0)).await.unwrap();
+    assert!(page.bytes.is_empty());
+    assert_eq!((snapshot.total_bytes, snapshot.storage_degraded), (0, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_that_was_not_published_is_published_with_its_id() {
+    let yard = Yard::new(Script::new().exit(0)).await;
+    yard.journal.hangs.store(true, std::sync::atomic::Ordering::SeqCst);
+    let handle = yard.start(options()).await;
+    yard.end(handle).await;
+    yard.supervisor.shutdown().await;
+    let stored = ManifestStore::new(FsDir::open(yard.place.path()).unwrap()).load(&handle).unwrap();
+    let next = yard.restarted().await;
+    eventually("it is published", || next.journal.completions(handle) == [stored.ids.completed]).await;
+    next.supervisor.shutdown().await;
+    let last = next.restarted().await;
+    last.supervisor.shutdown().await;
+    assert!(last.journal.completions(handle).is_empty(), "and never again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_exceeds_the_retention_is_evicted_after_the_restore() {
+    let place = tempfile::tempdir().unwrap();
+    for of in 1..=105 {
+        save(place.path(), &running(of));
+    }
+    let (supervisor, report, journal) = activated(&place).await;
+    assert_eq!(report.lost, 105);
+    assert_eq!(supervisor.list(owner(1)).len(), 100);
+    supervisor.shutdown().await;
+    let published: std::collections::HashSet<_> =
+        journal.events.lock().unwrap().iter().map(|event| event.id).collect();
+    assert_eq!(published.len(), 105, "what is evicted is announced all the same");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_call_is_served_before_the_restore_and_none_restores_again() {
+    let place = tempfile::tempdir().unwrap();
+    let supervisor = Supervisor::new(owner(1).session, Limits::default(), FsDir::open(place.path()).unwrap());
+    let early = supervisor.snapshot(owner(1), &Handle::from_bytes([1; 16])).unwrap_err();
+    assert_eq!(early.code(), procyard_core::ErrorCode::ProcessSetupFailed);
+    supervisor.activate(Services::discard()).await.unwrap();
+    assert!(supervisor.activate(Services::discard()).await.is_err());
+}
