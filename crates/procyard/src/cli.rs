@@ -98,7 +98,7 @@ pub(crate) struct RunOptions {
     #[arg(long)]
     pub(crate) no_stdin: bool,
 
-    /// Say how it ended as one line of JSON on stderr
+    /// Say how it ended, or why it could not be started, as one line of JSON on stderr
     #[arg(long)]
     pub(crate) json: bool,
 

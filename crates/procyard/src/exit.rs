@@ -8,7 +8,7 @@ use procyard_core::SignalNumber;
 use procyard_runner::{RunnerError, RunnerErrorKind, SpawnFailure};
 use procyard_supervisor::SupervisorError;
 
-use crate::say::say;
+use crate::say::{print, say};
 
 /// The command's lifetime deadline passed (as `timeout(1)` says it).
 pub(crate) const TIMED_OUT: u8 = 124;
@@ -31,6 +31,13 @@ pub(crate) const BROKEN_PIPE: u8 = SIGNALLED + 13;
 /// Says on stderr why procyard failed, with every cause, and gives the code for it.
 pub(crate) fn fault(error: &anyhow::Error) -> ExitCode {
     say(format_args!("{error:#}"));
+    code_of(error).into()
+}
+
+/// As [`fault`], as one line of JSON.
+pub(crate) fn fault_as_json(error: &anyhow::Error) -> ExitCode {
+    let line = serde_json::json!({"error": format!("{error:#}")});
+    print(std::io::stderr(), format_args!("{line}\n"));
     code_of(error).into()
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Not for behaviour: this is configuration and wiring of the crates that have it.
 
+mod caught;
 mod cli;
 mod data_dir;
 mod doctor;

@@ -9,9 +9,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use procyard_server::{serve_mcp, stdio};
 use procyard_tools::{Toolbox, ToolboxOptions};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::SignalKind;
 use tokio_util::sync::CancellationToken;
 
+use crate::caught::Caught;
 use crate::cli::McpOptions;
 use crate::session::Session;
 use crate::{exit, gc};
@@ -31,6 +32,8 @@ async fn serve(options: McpOptions) -> anyhow::Result<()> {
         Some(named) => std::path::absolute(named).context("the workspace's path is not usable")?,
         None => std::env::current_dir().context("the current directory is gone; name a --workspace")?,
     };
+    // Each command that names no workdir would be refused, so that the client's configuration is what is wrong.
+    anyhow::ensure!(workspace.is_dir(), "the workspace {} is not a directory", workspace.display());
     let data_dir = options.data.resolve()?;
     let session = tokio::select! {
         session = Session::open(&data_dir, options.session, options.loop_id) => session?,
@@ -70,16 +73,16 @@ fn tell_restored(session: &Session) {
 
 /// A token that SIGTERM, SIGINT and SIGHUP cancel.
 fn stop_on_signals() -> anyhow::Result<CancellationToken> {
-    let catch = |kind| signal(kind).context("signals cannot be caught");
-    let (mut terminate, mut interrupt, mut hangup) =
-        (catch(SignalKind::terminate())?, catch(SignalKind::interrupt())?, catch(SignalKind::hangup())?);
+    let mut terminate = Caught::catch(SignalKind::terminate())?;
+    let mut interrupt = Caught::catch(SignalKind::interrupt())?;
+    let mut hangup = Caught::catch(SignalKind::hangup())?;
     let stop = CancellationToken::new();
     let told = stop.clone();
     tokio::spawn(async move {
         tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            _ = hangup.recv() => {}
+            () = terminate.recv() => {}
+            () = interrupt.recv() => {}
+            () = hangup.recv() => {}
         }
         told.cancel();
     });

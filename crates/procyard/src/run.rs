@@ -38,8 +38,10 @@ const READER_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Runs the command and gives its exit code.
 pub(crate) async fn run(options: RunOptions) -> ExitCode {
+    let json = options.json;
     match supervise(options).await {
         Ok(code) => code.into(),
+        Err(error) if json => exit::fault_as_json(&error),
         Err(error) => exit::fault(&error),
     }
 }

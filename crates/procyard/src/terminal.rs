@@ -5,17 +5,17 @@
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use nix::errno::Errno;
 use nix::poll::PollFlags;
 use nix::sys::termios::{self, SetArg, Termios};
 use procyard_core::StopKind;
 use procyard_runner::{StdinMode, TerminalSize};
 use procyard_supervisor::{InputRequest, StopRequest};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::SignalKind;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::caught::Caught;
 use crate::pages::await_ready;
 use crate::run::Run;
 use crate::say::say;
@@ -126,23 +126,22 @@ fn in_background(terminal: BorrowedFd<'_>) -> bool {
 
 /// The signals that a person or a session manager sends to a run.
 pub(crate) struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
-    quit: Signal,
-    resized: Signal,
+    interrupt: Caught,
+    terminate: Caught,
+    hangup: Caught,
+    quit: Caught,
+    resized: Caught,
 }
 
 impl Signals {
     /// Catches them from now on.
     pub(crate) fn catch() -> anyhow::Result<Self> {
-        let catch = |kind| signal(kind).context("signals cannot be caught");
         Ok(Self {
-            interrupt: catch(SignalKind::interrupt())?,
-            terminate: catch(SignalKind::terminate())?,
-            hangup: catch(SignalKind::hangup())?,
-            quit: catch(SignalKind::quit())?,
-            resized: catch(SignalKind::window_change())?,
+            interrupt: Caught::catch(SignalKind::interrupt())?,
+            terminate: Caught::catch(SignalKind::terminate())?,
+            hangup: Caught::catch(SignalKind::hangup())?,
+            quit: Caught::catch(SignalKind::quit())?,
+            resized: Caught::catch(SignalKind::window_change())?,
         })
     }
 }
@@ -155,7 +154,7 @@ impl Run<'_> {
         let mut asked = 0;
         loop {
             let kind = tokio::select! {
-                _ = signals.interrupt.recv() => {
+                () = signals.interrupt.recv() => {
                     asked += 1;
                     match asked {
                         1 if !tty => StopKind::Interrupt,
@@ -163,10 +162,10 @@ impl Run<'_> {
                         _ => StopKind::Kill,
                     }
                 }
-                _ = signals.terminate.recv() => StopKind::Terminate,
-                _ = signals.hangup.recv() => StopKind::Terminate,
-                _ = signals.quit.recv() => StopKind::Terminate,
-                _ = signals.resized.recv() => {
+                () = signals.terminate.recv() => StopKind::Terminate,
+                () = signals.hangup.recv() => StopKind::Terminate,
+                () = signals.quit.recv() => StopKind::Terminate,
+                () = signals.resized.recv() => {
                     self.resize(tty).await;
                     continue;
                 }

@@ -31,7 +31,7 @@ impl Client {
     /// A server that nothing has been said to.
     #[track_caller]
     pub(crate) fn silent(scene: &Scene, arguments: &[&str]) -> Self {
-        let mut server = Running::spawn(scene.procyard(["mcp"]).args(arguments));
+        let mut server = Running::spawn(scene.procyard_heeding_signals(["mcp"]).args(arguments));
         let input = server.stdin.take();
         let stdout = server.take_stdout();
         let (sender, lines) = mpsc::sync_channel(1024);

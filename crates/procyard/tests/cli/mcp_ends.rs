@@ -1,15 +1,19 @@
 //! The end of `procyard mcp`, however it comes, and what a server finds that comes after it.
 
+use std::io::Write as _;
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::json;
 
 use crate::client::Client;
 use crate::recorded::ESCAPE;
-use crate::running::Running;
+use crate::running::{Running, read_until};
 use crate::scene::{Scene, eventually};
 
 /// A client is not kept waiting for longer than this.
@@ -98,6 +102,44 @@ fn a_client_that_is_gone_but_has_left_its_pipe_full_keeps_nobody() {
         assert_eq!(server.end().code(), Some(0), "{signal:?}");
         scene.assert_no_survivor();
     }
+}
+
+/// Some clients give their servers sockets instead of pipes.
+#[test]
+fn sockets_serve_as_pipes_do() {
+    for signal in [None, Some(Signal::SIGTERM)] {
+        let scene = Scene::new();
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut command = scene.procyard(["mcp"]);
+        command.stdin(OwnedFd::from(theirs.try_clone().unwrap())).stdout(OwnedFd::from(theirs));
+        let mut server = Running::spawn_as_is(&mut command);
+        drop(command);
+        let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}});
+        writeln!(&ours, "{hello}").unwrap();
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+            "name": "Bash", "arguments": background(lasting())}});
+        writeln!(&ours, "{call}").unwrap();
+        let ours = read_until(ours, "\"id\":1,\"result\"");
+        scene.wait_for_records(2);
+        match signal {
+            None => ours.shutdown(Shutdown::Write).unwrap(),
+            Some(signal) => server.signal(signal),
+        }
+        let began = Instant::now();
+        assert_eq!(server.end().code(), Some(0), "{signal:?}");
+        assert!(began.elapsed() < SOON, "{signal:?}: {:?}", began.elapsed());
+        scene.assert_no_survivor();
+    }
+}
+
+#[test]
+fn a_workspace_that_is_none_is_refused_at_once() {
+    let scene = Scene::new();
+    let ended = Running::spawn(&mut scene.procyard(["mcp", "--workspace", "/nonexistent"])).wait();
+    assert_eq!(ended.code(), 125, "{ended:?}");
+    assert!(ended.stderr().contains("/nonexistent is not a directory"), "{}", ended.stderr());
+    assert!(ended.stdout.is_empty() && scene.sessions().is_empty());
 }
 
 #[test]

@@ -18,7 +18,7 @@ const STUBBORN: &str =
 #[test]
 fn a_first_interrupt_interrupts_a_second_terminates_a_third_kills() {
     let scene = Scene::new();
-    let mut running = Running::spawn(&mut scene.procyard(["run", STUBBORN]));
+    let mut running = Running::spawn(&mut scene.procyard_heeding_signals(["run", STUBBORN]));
     let stdout = read_until(running.take_stdout(), "ready\n");
     running.signal(Signal::SIGINT);
     let stdout = read_until(stdout, "int\n");
@@ -47,7 +47,8 @@ fn an_interrupt_that_the_command_heeds_is_its_own_end() {
     assert_eq!(running.end().code(), Some(5));
     drop(stdout);
 
-    let mut running = Running::spawn(&mut scene.procyard(["run", "echo ready; exec sleep 1000"]));
+    let mut running =
+        Running::spawn(&mut scene.procyard_heeding_signals(["run", "echo ready; exec sleep 1000"]));
     let stdout = read_until(running.take_stdout(), "ready\n");
     running.signal(Signal::SIGINT);
     let ended = running.wait();
@@ -63,7 +64,7 @@ fn a_signal_that_asks_it_to_end_ends_the_tree() {
         let line = format!(
             "{ESCAPE}; while ! [ -s \"$PIDS\" ]; do :; done; eval \"$RECORD\"; echo ready; exec sleep 1000"
         );
-        let mut running = Running::spawn(&mut scene.procyard(["run", &line]));
+        let mut running = Running::spawn(&mut scene.procyard_heeding_signals(["run", &line]));
         let stdout = read_until(running.take_stdout(), "ready\n");
         running.signal(signal);
         let ended = running.wait();
@@ -78,7 +79,8 @@ fn a_signal_that_asks_it_to_end_ends_the_tree() {
 #[test]
 fn a_reader_that_hangs_does_not_keep_a_run_that_was_told_to_end() {
     let scene = Scene::new();
-    let mut running = Running::spawn(&mut scene.procyard(["run", "eval \"$RECORD\"; exec yes"]));
+    let mut running =
+        Running::spawn(&mut scene.procyard_heeding_signals(["run", "eval \"$RECORD\"; exec yes"]));
     let (stdout, _) = read_exactly(running.take_stdout(), 1);
     let command = scene.wait_for_records(1)[0];
     eventually("there is more than a pipe holds", || {
@@ -92,6 +94,21 @@ fn a_reader_that_hangs_does_not_keep_a_run_that_was_told_to_end() {
     assert_eq!(ended.code(), 128 + 15, "{ended:?}");
     assert!(ended.stderr().contains("not passed on"), "what is lost is told: {}", ended.stderr());
     drop(stdout);
+}
+
+#[test]
+fn a_signal_that_was_ignored_from_the_start_stays_ignored() {
+    for (signal, code) in [(Signal::SIGHUP, "HUP"), (Signal::SIGINT, "INT"), (Signal::SIGQUIT, "QUIT")] {
+        let scene = Scene::new();
+        let line = format!("trap '' {code}; exec \"$PROCYARD\" run 'echo ready; read x; echo \"got $x\"'");
+        let mut running = Running::spawn(scene.command("bash").args(["-c", &line]));
+        let stdout = read_until(running.take_stdout(), "ready\n");
+        running.signal(signal);
+        running.write(b"input\n");
+        let stdout = read_until(stdout, "got input\n");
+        assert_eq!(running.end().code(), Some(0), "{signal}");
+        drop(stdout);
+    }
 }
 
 #[test]

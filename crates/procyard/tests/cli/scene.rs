@@ -47,6 +47,16 @@ impl Scene {
         command
     }
 
+    /// The same, with no signal ignored, as the tests' own starter may have left them: that would be inherited.
+    pub(crate) fn procyard_heeding_signals<S: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Command {
+        let mut command = self.command("env");
+        command.args(["--default-signal", PROCYARD]).args(arguments);
+        command
+    }
+
     /// A command of any program, with the environment that the tests' shell texts use.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
