@@ -105,9 +105,12 @@ fn commands_run_in_the_workspace_and_see_none_of_the_protocol() {
 fn a_cancelled_foreground_command_is_stopped_gets_no_response_and_is_told_of_later() {
     let scene = Scene::new();
     let mut client = Client::connect(&scene, &[]);
-    let line = format!("{ESCAPE}; eval \"$RECORD\"; exec sleep 1000");
-    let id = client.begin("Bash", json!({"command": line}));
+    let line = format!("{ESCAPE}; eval \"$RECORD\"; echo begun; exec sleep 1000");
+    let call = json!({"name": "Bash", "arguments": {"command": line}, "_meta": {"progressToken": 1}});
+    let id = client.request("tools/call", call);
     scene.wait_for_records(2);
+    // From the first progress on, the call waits for the command.
+    client.message("progress", |message| message["method"] == "notifications/progress");
     client.notify("notifications/cancelled", json!({"requestId": id, "reason": "enough"}));
     eventually("the tree ends", || scene.survivors().is_empty().then_some(()));
     let notice = eventually("the outcome is told", || {

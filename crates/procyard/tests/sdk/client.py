@@ -87,8 +87,14 @@ async def is_told_errors(client: Client) -> None:
 
 async def cancels(client: Client) -> None:
     """A caller that gives up: the command is stopped and its outcome told with a later result."""
-    call = asyncio.create_task(client.call_tool("Bash", {"command": "touch begun; sleep 1000"}))
-    await done(client, "Bash", {"command": "while ! [ -e begun ]; do sleep 0.05; done; rm begun"})
+    begun = asyncio.Event()
+
+    async def progress(progress: float, total: float | None, message: str | None) -> None:
+        begun.set()
+
+    arguments = {"command": "echo begun; sleep 1000"}
+    call = asyncio.create_task(client.call_tool("Bash", arguments, progress_callback=progress))
+    await begun.wait()
     call.cancel()
     await asyncio.gather(call, return_exceptions=True)
     while not (await done(client, "ProcessList", {})).get("notifications"):
