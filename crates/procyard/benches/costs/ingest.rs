@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use procyard_core::{Handle, LimitSettings};
@@ -29,6 +29,7 @@ const MEMORY: f64 = 16.0 * 1024.0 * 1024.0;
 
 /// One run through the supervisor.
 pub(crate) struct Run {
+    pub(crate) bytes: f64,
     /// Until all output was taken.
     pub(crate) taken: f64,
     /// Until the process was terminal, its output and record on disk.
@@ -70,7 +71,7 @@ pub(crate) async fn measure(place: &Place) -> anyhow::Result<Report> {
 /// Runs a writing child under supervision.
 pub(crate) async fn supervised(scene: &Scene, argv: &[String]) -> anyhow::Result<Run> {
     memory::forget_peak()?;
-    let idle = memory::resident()?;
+    let (idle, _) = memory::resident_and_peak()?;
     let began = Instant::now();
     let handle = scene.start(argv).await?;
     let exited = scene.exited(handle);
@@ -96,8 +97,15 @@ pub(crate) async fn supervised(scene: &Scene, argv: &[String]) -> anyhow::Result
     if end.total_bytes > total {
         taken = ended;
     }
-    let memory = memory::peak()?.saturating_sub(idle) as f64;
-    Ok(Run { taken: taken.as_secs_f64(), ended: ended.as_secs_f64(), memory, disk: disk as f64 })
+    let (_, peak) = memory::resident_and_peak()?;
+    let memory = peak.saturating_sub(idle) as f64;
+    Ok(Run {
+        bytes: end.total_bytes as f64,
+        taken: taken.as_secs_f64(),
+        ended: ended.as_secs_f64(),
+        memory,
+        disk: disk as f64,
+    })
 }
 
 /// The lengths of the files of a spool; one that is being replaced meanwhile is missed.
@@ -108,25 +116,44 @@ fn spool_bytes(session: &Path, handle: &Handle) -> u64 {
 
 /// Seconds for the same child piped to `cat > /dev/null`.
 pub(crate) fn to_null(argv: &[String]) -> anyhow::Result<f64> {
-    piped(argv, Stdio::null())
+    let began = Instant::now();
+    Pipeline::to_null(argv)?.finish()?;
+    Ok(began.elapsed().as_secs_f64())
 }
 
 /// Seconds for the same child piped to `cat > file`.
-pub(crate) fn to_file(argv: &[String], dir: &Path) -> anyhow::Result<f64> {
+fn to_file(argv: &[String], dir: &Path) -> anyhow::Result<f64> {
     let path = dir.join("copy");
-    let seconds = piped(argv, File::create(&path)?.into());
+    let began = Instant::now();
+    Pipeline::start(argv, File::create(&path)?.into())?.finish()?;
+    let seconds = began.elapsed().as_secs_f64();
     std::fs::remove_file(&path)?;
-    seconds
+    Ok(seconds)
 }
 
-#[expect(clippy::disallowed_methods, reason = "the baseline is a bare pipeline")]
-fn piped(argv: &[String], to: Stdio) -> anyhow::Result<f64> {
-    let began = Instant::now();
-    let mut child =
-        Command::new(&argv[0]).args(&argv[1..]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
-    let output = child.stdout.take().map_or_else(Stdio::null, Stdio::from);
-    let copied = Command::new("cat").stdin(output).stdout(to).status()?;
-    let written = child.wait()?;
-    anyhow::ensure!(copied.success() && written.success(), "the pipeline failed");
-    Ok(began.elapsed().as_secs_f64())
+/// A child piped to `cat`: the baseline.
+pub(crate) struct Pipeline {
+    child: Child,
+    cat: Child,
+}
+
+impl Pipeline {
+    pub(crate) fn to_null(argv: &[String]) -> anyhow::Result<Self> {
+        Self::start(argv, Stdio::null())
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the baseline is a bare pipeline")]
+    fn start(argv: &[String], to: Stdio) -> anyhow::Result<Self> {
+        let mut child =
+            Command::new(&argv[0]).args(&argv[1..]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        let output = child.stdout.take().map_or_else(Stdio::null, Stdio::from);
+        let cat = Command::new("cat").stdin(output).stdout(to).spawn()?;
+        Ok(Self { child, cat })
+    }
+
+    pub(crate) fn finish(mut self) -> anyhow::Result<()> {
+        let (copied, written) = (self.cat.wait()?, self.child.wait()?);
+        anyhow::ensure!(copied.success() && written.success(), "the pipeline failed");
+        Ok(())
+    }
 }

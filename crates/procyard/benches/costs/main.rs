@@ -6,13 +6,22 @@
 //! Not for profiling one part alone: the crates have examples for that.
 
 mod child;
+mod fan_out;
+mod idle;
 mod ingest;
+mod ingest_lines;
+mod ingest_many;
 mod load;
 mod memory;
+mod read;
 mod report;
+mod restore;
 mod scene;
 mod spread;
 mod start;
+mod stop;
+mod text;
+mod wake;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -48,6 +57,15 @@ struct Cli {
 enum Name {
     Start,
     Ingest,
+    IngestMany,
+    IngestLines,
+    Read,
+    Restore,
+    Wake,
+    FanOut,
+    Text,
+    Stop,
+    Idle,
 }
 
 impl Name {
@@ -55,6 +73,15 @@ impl Name {
         match self {
             Self::Start => start::measure(place).await,
             Self::Ingest => ingest::measure(place).await,
+            Self::IngestMany => ingest_many::measure(place).await,
+            Self::IngestLines => ingest_lines::measure(place).await,
+            Self::Read => read::measure(place).await,
+            Self::Restore => restore::measure(place).await,
+            Self::Wake => wake::measure(place).await,
+            Self::FanOut => fan_out::measure(place).await,
+            Self::Text => Ok(text::measure()),
+            Self::Stop => stop::measure().await,
+            Self::Idle => idle::measure().await,
         }
     }
 }

@@ -14,7 +14,7 @@ use procyard_supervisor::{Lease, Services, Snapshot, StartOptions, Supervisor, T
 use tempfile::TempDir;
 
 /// How long anything that is measured may take; longer is a failure of the bench.
-const PATIENCE: Duration = Duration::from_secs(600);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Where sessions and files of this run are made.
 #[derive(Debug)]

@@ -1,0 +1,77 @@
+//! `ingest-many`: many children that write without pause at the same time.
+//!
+//! Not for fairness between them.
+
+use std::time::{Duration, Instant};
+
+use procyard_core::LimitSettings;
+use procyard_host::TierChoice;
+
+use crate::child;
+use crate::ingest::Pipeline;
+use crate::report::{Figure, Must, Report, Unit};
+use crate::scene::{Place, Scene};
+use crate::spread::Spread;
+
+const ROUNDS: usize = 5;
+const CHILDREN: usize = 32;
+const BYTES: u64 = 128 << 20;
+const CHUNK: usize = 128 << 10;
+const LOOK: Duration = Duration::from_millis(5);
+
+pub(crate) async fn measure(place: &Place) -> anyhow::Result<Report> {
+    let argv = child::writer(BYTES, CHUNK)?;
+    let limits = LimitSettings { running_per_loop: 32, ..LimitSettings::default() };
+    let scene = Scene::open(place, TierChoice::Strongest, limits).await?;
+    let (mut rates, mut null, mut settled) = (Vec::new(), Vec::new(), Vec::new());
+    let rate = |seconds: f64| (CHILDREN as u64 * BYTES) as f64 / seconds;
+    for _ in 0..ROUNDS {
+        null.push(rate(pipelines(&argv)?));
+        let (taken, ended) = supervised(&scene, &argv).await?;
+        rates.push(rate(taken));
+        settled.push(ended - taken);
+    }
+    scene.close().await?;
+    let figures = vec![
+        Figure::ratio("output taken", Unit::BytesPerSecond, &rates, "32 × cat > /dev/null", &null)
+            .must(Must::AtLeast(0.4)),
+        Figure::plain("then to exited, output synced", Unit::Seconds, Spread::of(&settled)),
+    ];
+    let work = format!("{CHILDREN} children write {} MiB each, {ROUNDS} rounds", BYTES >> 20);
+    Ok(Report::new("ingest-many", work, figures))
+}
+
+fn pipelines(argv: &[String]) -> anyhow::Result<f64> {
+    let began = Instant::now();
+    let running: Vec<_> = (0..CHILDREN).map(|_| Pipeline::to_null(argv)).collect::<Result<_, _>>()?;
+    running.into_iter().try_for_each(Pipeline::finish)?;
+    Ok(began.elapsed().as_secs_f64())
+}
+
+/// Seconds until all output was taken, and until all processes were terminal.
+async fn supervised(scene: &Scene, argv: &[String]) -> anyhow::Result<(f64, f64)> {
+    let began = Instant::now();
+    let mut handles = Vec::new();
+    for _ in 0..CHILDREN {
+        handles.push(scene.start(argv).await?);
+    }
+    let mut looks = tokio::time::interval(LOOK);
+    loop {
+        looks.tick().await;
+        let total =
+            |handle| Ok::<_, anyhow::Error>(scene.supervisor.snapshot(scene.owner, handle)?.total_bytes);
+        let mut all = true;
+        for handle in &handles {
+            all &= total(handle)? == BYTES;
+        }
+        if all {
+            break;
+        }
+        anyhow::ensure!(began.elapsed() < crate::scene::PATIENCE, "output is missing");
+    }
+    let taken = began.elapsed().as_secs_f64();
+    for handle in handles {
+        scene.exited(handle).await?;
+    }
+    Ok((taken, began.elapsed().as_secs_f64()))
+}
