@@ -178,6 +178,17 @@ impl Process for HostProcess {
         self.streams.stdin.take().map(|end| Box::new(end) as Input)
     }
 
+    fn admit_input(&self, data: &[u8], eof: bool) -> Result<(), RunnerError> {
+        if self.streams.terminal.as_ref().is_none_or(|terminal| terminal.admit(data, eof)) {
+            return Ok(());
+        }
+        Err(RunnerError::new(
+            RunnerErrorKind::InvalidRequest("data"),
+            "a line is longer than the 4095 bytes that the terminal keeps, and nothing of it was sent; send shorter lines, \
+             or use stdin: true instead of tty: true",
+        ))
+    }
+
     async fn wait(&self) -> ExitStatus {
         let mut known = self.shared.known.subscribe();
         let found = known.wait_for(|known| known.exited.is_some()).await;

@@ -56,7 +56,7 @@ impl Terminal {
 #[derive(Debug)]
 pub(crate) struct Master {
     fd: AsyncFd<OwnedFd>,
-    /// Bytes since the last line delimiter that was written.
+    /// Bytes since the last end of a line that was admitted.
     line: Mutex<usize>,
     queries: Mutex<Queries>,
 }
@@ -95,26 +95,26 @@ impl Master {
         }
     }
 
-    /// Writes input; what the terminal's line editing would silently drop is refused whole.
-    pub(crate) fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let canonical = self.line_delimiters();
-        if canonical.is_some_and(|delimiters| !fits(*lock(&self.line), bytes, delimiters)) {
-            return Poll::Ready(Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "a line is longer than the 4095 bytes that the terminal keeps; send shorter lines or use pipes",
-            )));
+    /// Whether the terminal's line editing would keep all of this; takes it into account when it would.
+    pub(crate) fn admit(&self, bytes: &[u8], eof: bool) -> bool {
+        let mut line = lock(&self.line);
+        let Some(ends) = self.line_ends() else {
+            *line = 0;
+            return true;
+        };
+        let fits = fits(*line, bytes, &ends);
+        if fits {
+            *line = if eof { 0 } else { end_of_line(*line, bytes, &ends) };
         }
+        fits
+    }
+
+    /// Writes input as far as the terminal takes it now.
+    pub(crate) fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         loop {
             let mut ready = ready!(self.fd.poll_write_ready(cx))?;
             match ready.try_io(|fd| Ok(nix::unistd::write(fd.get_ref(), bytes)?)) {
-                Ok(Ok(length)) => {
-                    let mut line = lock(&self.line);
-                    *line = match canonical {
-                        Some(delimiters) => end_of_line(*line, &bytes[..length], delimiters),
-                        None => 0,
-                    };
-                    return Poll::Ready(Ok(length));
-                }
+                Ok(Ok(length)) => return Poll::Ready(Ok(length)),
                 Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
                 Ok(Err(error)) => return Poll::Ready(Err(error)),
                 Err(_would_block) => {}
@@ -125,27 +125,31 @@ impl Master {
     /// Types the end-of-file character, at which a reader in canonical mode sees an end; repeatable, and nothing in other
     /// modes, which know no end of file.
     pub(crate) fn poll_end_of_file(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Some(delimiters) = self.line_delimiters() else { return Poll::Ready(Ok(())) };
-        match ready!(self.poll_write(cx, &delimiters[1..2])) {
+        let Some(ends) = self.line_ends() else { return Poll::Ready(Ok(())) };
+        match ready!(self.poll_write(cx, &ends[..1])) {
             // Nobody has the other side open any more.
             Err(error) if error.raw_os_error() != Some(libc::EIO) => Poll::Ready(Err(error)),
             _ => Poll::Ready(Ok(())),
         }
     }
 
-    /// Newline, end of file and the two other ends of a line, in canonical mode.
-    fn line_delimiters(&self) -> Option<[u8; 5]> {
+    /// The characters that end a line or throw it away, in canonical mode; end of file is the first.
+    fn line_ends(&self) -> Option<[u8; 9]> {
         let modes = tcgetattr(self.fd.get_ref()).ok()?;
         let control = |index: SpecialCharacterIndices| modes.control_chars[index as usize];
         // A carriage return is a newline where the terminal makes it one.
         let carriage_return = if modes.input_flags.contains(InputFlags::ICRNL) { b'\r' } else { b'\n' };
         modes.local_flags.contains(LocalFlags::ICANON).then(|| {
             [
-                b'\n',
                 control(SpecialCharacterIndices::VEOF),
+                b'\n',
+                carriage_return,
                 control(SpecialCharacterIndices::VEOL),
                 control(SpecialCharacterIndices::VEOL2),
-                carriage_return,
+                control(SpecialCharacterIndices::VKILL),
+                control(SpecialCharacterIndices::VINTR),
+                control(SpecialCharacterIndices::VQUIT),
+                control(SpecialCharacterIndices::VSUSP),
             ]
         })
     }
@@ -169,16 +173,16 @@ impl Master {
 }
 
 /// Whether every line in `bytes` fits, the first one after `line` bytes.
-fn fits(mut line: usize, bytes: &[u8], delimiters: [u8; 5]) -> bool {
+fn fits(mut line: usize, bytes: &[u8], ends: &[u8]) -> bool {
     bytes.iter().all(|byte| {
         // Unset characters are 0, which then is text.
-        line = if *byte != 0 && delimiters.contains(byte) { 0 } else { line + 1 };
+        line = if *byte != 0 && ends.contains(byte) { 0 } else { line + 1 };
         line <= LINE_MAX
     })
 }
 
-fn end_of_line(line: usize, bytes: &[u8], delimiters: [u8; 5]) -> usize {
-    let last = bytes.iter().rposition(|byte| *byte != 0 && delimiters.contains(byte));
+fn end_of_line(line: usize, bytes: &[u8], ends: &[u8]) -> usize {
+    let last = bytes.iter().rposition(|byte| *byte != 0 && ends.contains(byte));
     last.map_or(line + bytes.len(), |last| bytes.len() - last - 1)
 }
 
@@ -188,15 +192,15 @@ mod tests {
 
     #[test]
     fn lines_are_counted_across_writes() {
-        let delimiters = [b'\n', 4, 0, 0, b'\r'];
+        let ends = [4, b'\n', b'\r', 0, 0];
         let long = vec![b'x'; LINE_MAX];
-        assert!(fits(0, &long, delimiters));
-        assert!(!fits(1, &long, delimiters));
-        assert!(fits(1, &[&b"\n"[..], &long].concat(), delimiters));
-        assert!(!fits(0, &[&long[..], b"y\n"].concat(), delimiters));
-        assert_eq!(end_of_line(3, b"ab", delimiters), 5);
-        assert_eq!(end_of_line(3, b"a\nbc", delimiters), 2);
-        assert_eq!(end_of_line(3, b"a\x04", delimiters), 0);
-        assert_eq!(end_of_line(0, b"\0\0", delimiters), 2, "an unset delimiter is no delimiter");
+        assert!(fits(0, &long, &ends));
+        assert!(!fits(1, &long, &ends));
+        assert!(fits(1, &[&b"\n"[..], &long].concat(), &ends));
+        assert!(!fits(0, &[&long[..], b"y\n"].concat(), &ends));
+        assert_eq!(end_of_line(3, b"ab", &ends), 5);
+        assert_eq!(end_of_line(3, b"a\nbc", &ends), 2);
+        assert_eq!(end_of_line(3, b"a\x04", &ends), 0);
+        assert_eq!(end_of_line(0, b"\0\0", &ends), 2, "an unset delimiter is no delimiter");
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::poll::PollFlags;
 use nix::sys::termios::{self, SetArg, Termios};
-use procyard_core::StopKind;
+use procyard_core::{ErrorCode, StopKind};
 use procyard_runner::{StdinMode, TerminalSize};
 use procyard_supervisor::{InputRequest, StopRequest};
 use tokio::signal::unix::SignalKind;
@@ -87,11 +87,20 @@ impl Run<'_> {
             });
             let eof = data.is_empty();
             let request = InputRequest { size: None, data, eof };
-            if supervisor.input(owner, &self.handle, request).await.is_err() || eof {
-                return;
+            match supervisor.input(owner, &self.handle, request).await {
+                Ok(_) if eof => return,
+                Ok(_) => {}
+                // The terminal would cut the line: a bell, as it gives one itself, and the next input is its own.
+                Err(error) if error.code() == ErrorCode::InvalidArguments => say_bell(),
+                Err(_) => return,
             }
         }
     }
+}
+
+fn say_bell() {
+    // Nobody may be listening any more.
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), b"\x07");
 }
 
 /// Reads what there is of standard input, at most so much. Blocks until there is something; nothing is end of file.

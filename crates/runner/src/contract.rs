@@ -154,6 +154,15 @@ pub trait Process: Send + Sync {
     /// Standard input; `None` once taken and when the process has none.
     fn take_stdin(&mut self) -> Option<Input>;
 
+    /// Whether this input, and end of file after it where `eof` says so, would reach the command whole, in the order of
+    /// the calls. Asked before the input is accepted; what a terminal's line editing would drop is refused here with
+    /// [`RunnerErrorKind::InvalidRequest`](crate::RunnerErrorKind::InvalidRequest) of `data`, and nothing of it is
+    /// written. Does not block.
+    fn admit_input(&self, data: &[u8], eof: bool) -> Result<(), RunnerError> {
+        let _ = (data, eof);
+        Ok(())
+    }
+
     /// Resolves when the leader has ended, from its wait status, whoever still holds its output. Awaited by one
     /// owner, while others signal. Cancellation safe; after it has resolved it gives the same again.
     async fn wait(&self) -> ExitStatus;

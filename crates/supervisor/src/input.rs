@@ -3,9 +3,9 @@
 //! Not for deciding who may write: that has happened before.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use procyard_runner::Input;
+use procyard_runner::{Input, Process};
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -33,6 +33,8 @@ struct Queue {
 pub(crate) struct InputQueue {
     limit: u64,
     terminal: bool,
+    /// Says whether input would reach the command whole; there once the process is.
+    process: OnceLock<Weak<dyn Process>>,
     /// Guards the queue; held for a push, a pop or a look.
     queue: Mutex<Queue>,
     wake: Notify,
@@ -43,7 +45,20 @@ pub(crate) struct InputQueue {
 impl InputQueue {
     pub(crate) fn new(limit: u64, terminal: bool) -> Self {
         let queue = Queue { pieces: VecDeque::new(), pending: 0, ended: false, broken: false };
-        Self { limit, terminal, queue: Mutex::new(queue), wake: Notify::new(), taken: Notify::new() }
+        Self {
+            limit,
+            terminal,
+            process: OnceLock::new(),
+            queue: Mutex::new(queue),
+            wake: Notify::new(),
+            taken: Notify::new(),
+        }
+    }
+
+    /// The process whose input this is.
+    pub(crate) fn attach(&self, process: Weak<dyn Process>) {
+        // Once: a queue is made for one process.
+        let _ = self.process.set(process);
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -84,6 +99,9 @@ impl InputQueue {
             // On a terminal end of file is a byte like others, and as many are bounded as of others.
             let mark = u64::from(eof && self.terminal);
             queue.admit(data.len() as u64 + mark, self.limit)?;
+            if let Some(process) = self.process.get().and_then(Weak::upgrade) {
+                process.admit_input(&data, eof)?;
+            }
             accepted();
             queue.pending += mark;
             if !data.is_empty() {

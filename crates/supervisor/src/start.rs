@@ -405,19 +405,21 @@ fn take_over(
     options: StartOptions,
 ) -> Actor {
     let Launched { process, streams, stdin } = launched;
+    let process: Arc<dyn Process> = Arc::from(process);
     let drain = Drain::begin(Arc::clone(entry), Arc::clone(&shared.clock), spool, streams, options.pace);
     if let (Some(queue), Some(stdin)) = (entry.input.clone(), stdin) {
         if let Some(input) = options.input {
             // It fits: the size was checked at admission and the queue was empty.
             let _ = queue.push(input, true, || {});
         }
+        queue.attach(Arc::downgrade(&process));
         let stop = drain.stop.clone();
         shared.tasks.spawn(async move { queue.write_to(stdin, stop).await });
     }
     Actor::new(
         Arc::clone(shared),
         Arc::clone(entry),
-        Arc::from(process),
+        process,
         orders,
         drain,
         options.leftovers,

@@ -403,3 +403,19 @@ async fn a_failing_publisher_delays_nobody_and_loses_nothing() {
         [(EventKind::Started, State::Running), (EventKind::Completed, State::Exited)]
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn input_that_a_terminal_would_cut_is_refused_and_the_terminal_goes_on() {
+    let yard = Yard::new(Script::new().longest_line(10)).await;
+    let handle = yard.start(on_terminal()).await;
+    let typed = |data: &str| {
+        let request = InputRequest { data: data.as_bytes().to_vec(), ..InputRequest::default() };
+        yard.supervisor.input(yard.owner, &handle, request)
+    };
+    let refused = typed("a line that is too long").await.unwrap_err();
+    assert_eq!(
+        (refused.code(), refused.public().field.as_deref()),
+        (ErrorCode::InvalidArguments, Some("data"))
+    );
+    assert_eq!(typed("short\n").await.unwrap().pending_bytes, 6, "nothing of the refused line is pending");
+}

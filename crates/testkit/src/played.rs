@@ -244,6 +244,14 @@ impl Process for ScriptedProcess {
         self.stdin.take().map(|stream| Box::new(stream) as Input)
     }
 
+    fn admit_input(&self, data: &[u8], _eof: bool) -> Result<(), RunnerError> {
+        let longest = self.played.script.longest_line.unwrap_or(usize::MAX);
+        if data.split(|byte| *byte == b'\n').all(|line| line.len() <= longest) {
+            return Ok(());
+        }
+        Err(RunnerError::new(RunnerErrorKind::InvalidRequest("data"), "a line is too long for the terminal"))
+    }
+
     async fn wait(&self) -> ExitStatus {
         let mut tree = self.played.tree.subscribe();
         // The sender lives in this process.

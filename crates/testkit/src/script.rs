@@ -86,6 +86,7 @@ pub struct Script {
     pub(crate) start_fault: Option<StartFault>,
     pub(crate) signal_fault: Option<SignalFault>,
     pub(crate) unprovable: bool,
+    pub(crate) longest_line: Option<usize>,
 }
 
 impl Default for Script {
@@ -105,6 +106,7 @@ impl Script {
             start_fault: None,
             signal_fault: None,
             unprovable: false,
+            longest_line: None,
         }
     }
 
@@ -182,6 +184,12 @@ impl Script {
     /// The tree cannot be proven empty until [`Played::prove`](crate::Played::prove).
     pub const fn unprovable(mut self) -> Self {
         self.unprovable = true;
+        self
+    }
+
+    /// Refuses input with a longer line than this, as a terminal does that would cut it.
+    pub const fn longest_line(mut self, bytes: usize) -> Self {
+        self.longest_line = Some(bytes);
         self
     }
 }

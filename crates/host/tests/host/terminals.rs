@@ -1,7 +1,5 @@
 //! Terminals: control, size, line discipline, and pastes that neither deadlock nor lose anything.
 
-use std::io::ErrorKind;
-
 use libtest_mimic::Trial;
 use procyard_core::WaitStatus;
 use procyard_host::HostRunner;
@@ -42,6 +40,12 @@ impl Session {
         assert!(process.take_stderr().is_none());
         let (input, output) = (process.take_stdin().unwrap(), process.take_stdout().unwrap());
         Self { process, input, output, seen: String::new() }
+    }
+
+    /// Types what the terminal keeps whole.
+    async fn type_in(&mut self, bytes: &[u8]) {
+        self.process.admit_input(bytes, false).unwrap();
+        within(self.input.write_all(bytes)).await.unwrap();
     }
 
     /// Reads until this was seen.
@@ -124,12 +128,13 @@ async fn long_line(tier: Tier) {
     let runner = runner(&tier).await;
     let mut session = Session::begin(&runner, "stty -echo; echo ready; read -r line; echo ${#line}").await;
     session.expect("ready").await;
-    let refused = within(session.input.write_all(&[b'x'; 5000])).await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
-    within(session.input.write_all(&[b'y'; 4095])).await.unwrap();
-    let refused = within(session.input.write_all(b"z")).await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::InvalidInput, "also one byte more");
-    within(session.input.write_all(b"\n")).await.unwrap();
+    let refused = session.process.admit_input(&[b'x'; 5000], false).unwrap_err();
+    assert_eq!(refused.kind(), RunnerErrorKind::InvalidRequest("data"));
+    let lines = [&b"short\n"[..], &[b'x'; 5000], b"\n"].concat();
+    assert!(session.process.admit_input(&lines, false).is_err(), "whole or not at all");
+    session.type_in(&[b'y'; 4095]).await;
+    assert!(session.process.admit_input(b"z", false).is_err(), "also one byte more");
+    session.type_in(b"\n").await;
     session.expect("4095").await;
 }
 
