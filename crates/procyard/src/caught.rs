@@ -25,7 +25,7 @@ impl Caught {
         {
             return;
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

@@ -53,7 +53,8 @@ pub enum ServeError {
 }
 
 /// Serves the tools on a pair of byte streams, one JSON-RPC message a line, until the client closes its end or `stop` is
-/// cancelled. Foreground commands of calls that are under way then are stopped. Writes nothing but protocol.
+/// cancelled. Foreground commands of calls that are under way then are stopped. Writes nothing but protocol. Answers that a
+/// client no longer reads keep it for a second at most; a client that does not read and does not leave keeps it.
 pub async fn serve_mcp<R, W>(
     toolbox: Arc<Toolbox>,
     read: R,

@@ -19,6 +19,9 @@ use crate::scene::{Scene, eventually};
 /// A client is not kept waiting for longer than this.
 const SOON: Duration = Duration::from_secs(2);
 
+/// What a command gets between terminate and kill.
+const GRACE: Duration = Duration::from_secs(5);
+
 const SESSION: &str = "0f9a1f9e-5d58-4d3b-9c59-7a7d3f0c3a11";
 const LOOP: &str = "5c1d0f7e-8f63-4f0e-8a0b-2f6b7f3d9e22";
 
@@ -66,6 +69,19 @@ fn a_signal_ends_the_server_in_order() {
         ends(false, |client| client.signal_and_wait(signal));
         ends(true, |client| client.signal_and_wait(signal));
     }
+}
+
+#[test]
+fn a_command_that_ignores_the_end_is_killed_after_its_grace() {
+    let scene = Scene::new();
+    let mut client = Client::connect(&scene, &[]);
+    let line = "trap '' TERM HUP INT; eval \"$RECORD\"; while :; do sleep 1000; done";
+    client.call("Bash", background(json!({"command": line})));
+    scene.wait_for_records(1);
+    let (status, took) = client.leave_and_wait();
+    scene.assert_no_survivor();
+    assert_eq!(status.code(), Some(0), "{status}");
+    assert!(took >= GRACE && took < GRACE + SOON, "{took:?}");
 }
 
 #[test]
