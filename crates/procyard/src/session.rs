@@ -20,6 +20,13 @@ const PROVIDER: &str = "procyard";
 /// it ends: a client that starts its server anew meets the old one on its way out. Less than clients wait for a server.
 const LOCK_WAIT: Duration = Duration::from_secs(2);
 
+/// What commands get between SIGTERM and SIGKILL when their session ends: clients give a server that they have left a
+/// few seconds, then kill it, and what was running would be recorded as lost.
+const CLOSE_GRACE: Duration = Duration::from_secs(2);
+
+/// How long the guardian may take to end once every tree has, or cannot be, ended.
+const GUARDIAN_WAIT: Duration = Duration::from_secs(2);
+
 /// An open session.
 pub(crate) struct Session {
     pub(crate) supervisor: Supervisor,
@@ -56,8 +63,12 @@ impl Session {
 
     /// Stops everything, and says how many trees could not be proven empty.
     pub(crate) async fn close(self) -> usize {
-        let report = self.supervisor.shutdown().await;
-        self.runner.shutdown().await;
+        let report = self.supervisor.shutdown_within(CLOSE_GRACE).await;
+        // What cannot be ended keeps its guardian, which holds the session's lock and goes on; this program does not
+        // wait for that.
+        if tokio::time::timeout(GUARDIAN_WAIT, self.runner.shutdown()).await.is_err() {
+            tracing::warn!("the guardian still has processes that cannot be ended");
+        }
         drop(self.root);
         report.failed.len()
     }

@@ -27,14 +27,13 @@ pub struct ShutdownReport {
 
 /// Closes admission, stops all trees at the same time, proves all empty. Idempotent; bounded by grace, proof bound and
 /// drain cap.
-pub(crate) async fn shutdown(shared: &Arc<Shared>, kind: StopKind) -> ShutdownReport {
+pub(crate) async fn shutdown(shared: &Arc<Shared>, kind: StopKind, grace: Duration) -> ShutdownReport {
     let live: Vec<_> = {
         let mut registry = shared.registry();
         registry.phase = Phase::ShuttingDown;
         registry.entries.values().filter(|entry| !entry.is_terminal()).cloned().collect()
     };
     let limits = &shared.limits;
-    let grace = limits.graceful_shutdown;
     let bound = Instant::now() + grace + limits.proof_bound + limits.drain_cap + limits.leftover_grace;
     let mut ends = JoinSet::new();
     for entry in live {
@@ -79,7 +78,7 @@ pub(crate) async fn when_abandoned(shared: Arc<Shared>) {
         () = shared.abandoned.cancelled() => {}
         () = shared.closed.cancelled() => return,
     }
-    let report = shutdown(&shared, StopKind::Kill).await;
+    let report = shutdown(&shared, StopKind::Kill, Duration::ZERO).await;
     for handle in report.failed {
         warn!(?handle, "a supervisor was dropped with a tree that is not proven empty");
     }

@@ -51,6 +51,8 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         if let Some(entry) = self.unclaimed.take() {
+            // The command may have done something: its owner learns how it ended.
+            entry.record().manifest.handed_over = true;
             // The mailbox is empty or nearly so: hardly anybody knows the process yet.
             let _ = entry.orders.try_send(kill());
         }

@@ -246,7 +246,12 @@ impl Supervisor {
     /// Ends the session: closes admission, stops every tree and proves it empty, joins every task. Idempotent; bounded
     /// by the graceful period, the proof bound and the drain cap.
     pub async fn shutdown(&self) -> ShutdownReport {
-        crate::shutdown::shutdown(&self.shared, StopKind::Terminate).await
+        self.shutdown_within(self.shared.limits.graceful_shutdown).await
+    }
+
+    /// The same, with another time between terminate and kill.
+    pub async fn shutdown_within(&self, grace: Duration) -> ShutdownReport {
+        crate::shutdown::shutdown(&self.shared, StopKind::Terminate, grace).await
     }
 }
 

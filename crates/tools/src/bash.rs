@@ -8,8 +8,9 @@ use std::time::Duration;
 use procyard_api::{BashArguments, BashResult, LeftoversReport};
 use procyard_core::{
     Effects, ErrorCode, ExecutionId, Handle, LeaseHolder, Origin, Outcome, PublicError, State,
+    WorkspaceAccess,
 };
-use procyard_runner::{PreparedProcess, ProcessRequest};
+use procyard_runner::ProcessRequest;
 use procyard_supervisor::{
     Lease, Snapshot, StartOptions, Started, StreamFilter, SupervisorError, Target, Until, WaitMode,
 };
@@ -80,7 +81,7 @@ async fn start(toolbox: &Toolbox, plan: &Plan, context: &CallContext) -> Result<
         ..ProcessRequest::new(plan.command.clone(), plan.workdir.clone(), origin)
     };
     let prepared = runner.prepare(request).await.map_err(|error| error.public())?;
-    let lease = lease(toolbox, prepared.as_ref()).await?;
+    let lease = lease(toolbox, prepared.effective_access()).await?;
     let options = StartOptions {
         background: matches!(plan.mode, Mode::Background(_)),
         spool_ceiling: plan.spool_ceiling,
@@ -99,12 +100,11 @@ async fn start(toolbox: &Toolbox, plan: &Plan, context: &CallContext) -> Result<
 }
 
 /// The lease of what the runner will really enforce, waited for with a bound. Without it nothing is started.
-async fn lease(toolbox: &Toolbox, prepared: &dyn PreparedProcess) -> Result<Lease, PublicError> {
+async fn lease(toolbox: &Toolbox, access: WorkspaceAccess) -> Result<Lease, PublicError> {
     match &toolbox.options().leases {
         None => Ok(Lease::none()),
         Some(leases) => {
-            let holder = LeaseHolder::Process(prepared.effective_access());
-            leases.acquire(&holder, LEASE_WAIT).await.map_err(|error| error.public())
+            leases.acquire(&LeaseHolder::Process(access), LEASE_WAIT).await.map_err(|error| error.public())
         }
     }
 }
