@@ -53,5 +53,6 @@
 mod client_gone;
 mod mcp;
 mod opens_late;
+mod turns;
 
 pub use mcp::{ServeError, serve_mcp, stdio};

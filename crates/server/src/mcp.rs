@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client_gone::TellsWhenGone;
 use crate::opens_late::OpensLate;
+use crate::turns::{TakesTurns, Turn};
 
 /// The longest message that is read; a tool's arguments are at most 1 MiB of text, which JSON can write as six.
 const MESSAGE_MAX: usize = 8 * 1024 * 1024;
@@ -69,7 +70,8 @@ where
     let read = TellsWhenGone::new(read, gone.clone());
     let server = McpServer { toolbox, gone: gone.clone() };
     let transport = AsyncRwTransport::new_server(read, write).with_max_line_length(MESSAGE_MAX);
-    let opening = rmcp::service::serve_server_with_ct(server, OpensLate::new(transport), stop.clone()).await;
+    let transport = OpensLate::new(TakesTurns::new(transport));
+    let opening = rmcp::service::serve_server_with_ct(server, transport, stop.clone()).await;
     let running = match opening {
         Ok(running) => running,
         // A client that leaves before it has said anything has not done anything wrong.
@@ -125,12 +127,22 @@ impl ServerHandler for McpServer {
     ) -> Result<CallToolResponse, ErrorData> {
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         let token = context.meta.get_progress_token();
-        let (reports, call) = Reports::of(token, context.peer);
+        let (reports, mut call) = Reports::of(token, context.peer);
+        let turn = context.extensions.get::<Turn>().cloned();
+        if let Some(turn) = &turn {
+            call.accepted = turn.accepted();
+        }
+        let answered = async {
+            if let Some(turn) = &turn {
+                turn.come().await;
+            }
+            self.toolbox.call(&request.name, arguments, call).await
+        };
         // Dropping the call is what cancels it: it stops a foreground command that was not handed over.
         let reply = tokio::select! {
             biased;
             () = context.ct.cancelled() => None,
-            reply = self.toolbox.call(&request.name, arguments, call) => Some(reply),
+            reply = answered => Some(reply),
             () = client_left(&self.gone) => None,
         };
         reports.end().await;

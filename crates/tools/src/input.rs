@@ -9,6 +9,7 @@ use procyard_core::{Effects, ErrorCode, PublicError, cut};
 use procyard_runner::TerminalSize;
 use procyard_supervisor::{InputRequest, StreamFilter, SupervisorError, Target, Until, WaitMode};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::keys;
 use crate::output::{millis, output_probe, result};
@@ -22,7 +23,13 @@ use crate::toolbox::Toolbox;
 const INPUT_MAX: usize = 1 << 20;
 
 /// Carries a call out. Once the input is accepted, dropping the future does not take it back.
-pub(crate) async fn input(toolbox: &Toolbox, arguments: InputArguments) -> Result<Answer, PublicError> {
+///
+/// `told` is cancelled as soon as the input was accepted or refused.
+pub(crate) async fn input(
+    toolbox: &Toolbox,
+    arguments: InputArguments,
+    told: &CancellationToken,
+) -> Result<Answer, PublicError> {
     let request = request(&arguments)?;
     let (supervisor, owner, handle) = (toolbox.supervisor(), toolbox.owner(), arguments.process_id);
     let snapshot = supervisor.snapshot(owner, &handle).map_err(|error| error.public())?;
@@ -33,7 +40,9 @@ pub(crate) async fn input(toolbox: &Toolbox, arguments: InputArguments) -> Resul
     if arguments.cursor.is_some_and(|cursor| cursor > snapshot.total_bytes) {
         return Err(SupervisorError::CursorAhead { total_bytes: snapshot.total_bytes }.public());
     }
-    let accepted = supervisor.input(owner, &handle, request).await.map_err(|error| error.public())?;
+    let accepted = supervisor.input(owner, &handle, request).await;
+    told.cancel();
+    let accepted = accepted.map_err(|error| error.public())?;
 
     let limit = arguments.limit_bytes.unwrap_or(supervisor.limits().inline_bytes);
     let look = Look {

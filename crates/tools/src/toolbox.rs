@@ -14,6 +14,7 @@ use procyard_runner::{Environment, ResourceLimits, Runner, RunnerResolver};
 use procyard_supervisor::{Leases, Supervisor};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use crate::definitions::{BASH, ToolDefinition, definitions};
 use crate::progress::{Progress, Reporter};
@@ -42,6 +43,9 @@ pub struct CallContext {
     pub progress: Option<Arc<dyn Progress>>,
     /// The execution that the call belongs to, for the record of what it starts; a new one when absent.
     pub execution: Option<ExecutionId>,
+    /// Cancelled as soon as the input that the call gives was accepted or refused, so that a transport can let the next
+    /// one follow in its order without waiting for the answer.
+    pub accepted: CancellationToken,
 }
 
 impl CallContext {
@@ -131,7 +135,7 @@ impl Toolbox {
                 bash::bash(self, arguments, context).await
             }
             "ProcessOutput" => output::output(self, parse::<OutputArguments>(arguments, tool)?).await,
-            "ProcessInput" => input::input(self, parse::<InputArguments>(arguments, tool)?).await,
+            "ProcessInput" => input::input(self, parse::<InputArguments>(arguments, tool)?, &context.accepted).await,
             "ProcessStop" => stop::stop(self, parse::<StopArguments>(arguments, tool)?).await,
             _ => list::list(self, &parse::<ListArguments>(arguments, tool)?),
         }

@@ -14,6 +14,7 @@ mod doctor;
 mod mcp;
 mod mcp_ends;
 mod recorded;
+mod records;
 mod run;
 mod run_output;
 mod run_stops;

@@ -237,3 +237,24 @@ fn many_calls_at_once_are_answered_each() {
         assert_eq!(output, &json!(format!("{number}\n")), "{response}");
     }
 }
+
+#[test]
+fn inputs_reach_a_process_in_the_order_in_which_they_were_sent() {
+    let scene = Scene::new();
+    let mut client = Client::connect(&scene, &[]);
+    let cat = client.call("Bash", json!({"command": "cat", "background": true, "stdin": true}));
+    let process = cat["process_id"].clone();
+    let begun: Vec<i64> = (0..200)
+        .map(|number| {
+            let input = json!({"process_id": process, "data": format!("{number}\n")});
+            client.begin("ProcessInput", input)
+        })
+        .collect();
+    for id in begun {
+        client.response(id);
+    }
+    client.call("ProcessInput", json!({"process_id": process, "eof": true}));
+    let wait = json!({"process_id": process, "wait": "any", "until": "exit", "timeout_ms": 30_000});
+    let wanted: String = (0..200).map(|number| format!("{number}\n")).collect();
+    assert_eq!(client.call("ProcessOutput", wait)["output"], wanted);
+}
