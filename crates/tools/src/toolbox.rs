@@ -135,7 +135,9 @@ impl Toolbox {
                 bash::bash(self, arguments, context).await
             }
             "ProcessOutput" => output::output(self, parse::<OutputArguments>(arguments, tool)?).await,
-            "ProcessInput" => input::input(self, parse::<InputArguments>(arguments, tool)?, &context.accepted).await,
+            "ProcessInput" => {
+                input::input(self, parse::<InputArguments>(arguments, tool)?, &context.accepted).await
+            }
             "ProcessStop" => stop::stop(self, parse::<StopArguments>(arguments, tool)?).await,
             _ => list::list(self, &parse::<ListArguments>(arguments, tool)?),
         }
