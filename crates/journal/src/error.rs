@@ -95,7 +95,8 @@ impl From<rusqlite::Error> for JournalError {
                 rusqlite::Error::FromSqlConversionFailure(..)
                 | rusqlite::Error::IntegralValueOutOfRange(..)
                 | rusqlite::Error::InvalidColumnType(..)
-                | rusqlite::Error::QueryReturnedNoRows => Self::corrupt(error.to_string()),
+                | rusqlite::Error::QueryReturnedNoRows
+                | rusqlite::Error::Utf8Error(..) => Self::corrupt(error.to_string()),
                 other => Self::Io(other.into()),
             },
         }

@@ -18,6 +18,9 @@ use crate::schema::{self, Found};
 /// Read and write for the user alone.
 const PRIVATE: u32 = 0o600;
 
+/// The smallest page of a database (<https://www.sqlite.org/fileformat.html>): a shorter file is empty to the engine.
+const PAGE_MIN: u64 = 512;
+
 /// How long a call waits for another program, such as a shell that a person reads with.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 
@@ -94,11 +97,17 @@ fn check_file(path: &Path) -> Result<(), JournalError> {
     if !file.is_file() {
         return Err(JournalError::Foreign);
     }
-    let mut log = OsString::from(path);
-    log.push("-wal");
-    let logged = fs::symlink_metadata(log).is_ok_and(|log| log.len() > 0);
-    if file.len() == 0 && logged {
+    let holds_something = |ending| {
+        let mut beside = OsString::from(path);
+        beside.push(ending);
+        fs::symlink_metadata(beside).is_ok_and(|beside| beside.len() > 0)
+    };
+    if file.len() == 0 && holds_something("-wal") {
         return Err(JournalError::corrupt("it is empty but for its log"));
+    }
+    // A crash while the first page was written leaves less than a page, and the means to undo it.
+    if (1..PAGE_MIN).contains(&file.len()) && !holds_something("-journal") {
+        return Err(JournalError::corrupt("it is shorter than the shortest database"));
     }
     if file.permissions().mode() & 0o077 != 0 {
         fs::set_permissions(path, Permissions::from_mode(PRIVATE))?;
