@@ -22,7 +22,7 @@ const PRIVATE: u32 = 0o600;
 const PAGE_MIN: u64 = 512;
 
 /// How long a call waits for another program, such as a shell that a person reads with.
-const BUSY_WAIT: Duration = Duration::from_secs(5);
+const BUSY_WAIT: Duration = Duration::from_secs(2);
 
 /// What the write-ahead log is cut down to when it was longer and has been moved into the database.
 const LOG_BYTES: i64 = 4 * 1024 * 1024;

@@ -124,6 +124,8 @@ fn write_all(database: &Connection, mut batch: Vec<Box<dyn Write>>) {
                 write.settle(Err(error));
             }
         }
+        // Nobody's fault, and each alone would wait as long again.
+        Err(JournalError::Busy) => batch.into_iter().for_each(|write| write.settle(Err(JournalError::Busy))),
         Err(_) => {
             for mut write in batch {
                 let committed = commit(database, std::slice::from_mut(&mut write));

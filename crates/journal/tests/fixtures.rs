@@ -48,10 +48,10 @@ fn unacknowledged(journal: &Journal, owner: Owner) -> Vec<(u64, Delivery)> {
 }
 
 fn reads_as_written(journal: &Journal) {
+    use Delivery::{Delivered, Pending};
     let expected: Vec<_> = (4..=20).map(|number| (number, event(number))).collect();
     assert_eq!(all_events(journal, 6), expected);
     assert_eq!(journal.event_bounds().unwrap(), EventBounds { retained_from: 4, last: 20 });
-    use Delivery::{Delivered, Pending};
     let of_one = [(2, Delivered), (3, Pending), (4, Pending), (6, Pending), (7, Pending), (8, Pending)];
     assert_eq!(unacknowledged(journal, owner(1)), of_one);
     assert_eq!(unacknowledged(journal, owner(2)), [(5, Pending)]);
@@ -90,6 +90,22 @@ fn what_is_written_today_reads_like_the_fixture_of_its_version() {
     let kept = Place::new();
     fs::copy(fixture(procyard_journal::VERSION), kept.file()).unwrap();
     assert_eq!(rows(&place.file()), rows(&kept.file()), "bodies and checksums are part of the format");
+}
+
+#[test]
+fn the_queries_of_the_format_page_find_something() {
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/journal-format.md"))
+        .unwrap();
+    let place = Place::new();
+    fs::copy(fixture(1), place.file()).unwrap();
+    let database = rusqlite::Connection::open(place.file()).unwrap();
+    let queries: Vec<_> =
+        page.split("journal.sqlite3 \"\n").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+    assert_eq!(queries.len(), 2);
+    for query in queries {
+        let mut statement = database.prepare(query).unwrap();
+        assert!(statement.exists([]).unwrap(), "{query}");
+    }
 }
 
 /// Once for each version, when it is released.

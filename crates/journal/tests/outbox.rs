@@ -252,3 +252,28 @@ fn two_journals_on_one_file_number_as_one() {
     collides(&one, &forged(&event(1)));
     assert_eq!(all_events(&one, 3), all_events(&other, 5));
 }
+
+#[test]
+fn readers_and_writers_go_on_beside_a_shell_that_reads_and_wait_for_one_that_writes() {
+    let place = Place::new();
+    let journal = place.open();
+    journal.append(&event(0)).unwrap();
+    let shell = rusqlite::Connection::open(place.file()).unwrap();
+    shell.execute_batch("BEGIN; SELECT * FROM event").unwrap();
+    assert_eq!(journal.append(&event(1)).unwrap().sequence, 2);
+    shell.execute_batch("COMMIT; BEGIN IMMEDIATE").unwrap();
+    assert_eq!(all_events(&journal, 10).len(), 2, "a reader waits for nobody");
+    let refused: Vec<_> = thread::scope(|scope| {
+        let append = |number| {
+            let journal = &journal;
+            scope.spawn(move || journal.append(&event(number)))
+        };
+        let threads: Vec<_> = (2..10).map(append).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    for refused in refused {
+        assert!(matches!(refused, Err(JournalError::Busy)), "{refused:?}");
+    }
+    shell.execute_batch("COMMIT").unwrap();
+    assert_eq!(journal.append(&event(2)).unwrap(), Appended { sequence: 3, appended: true });
+}

@@ -96,6 +96,7 @@ fn after_a_sudden_death_everything_that_happened_is_in_the_journal_once() {
 
 #[test]
 fn a_stop_and_an_orderly_end_are_in_the_journal_with_their_reasons() {
+    use EventKind::{Completed, StopRequested};
     let scene = Scene::new();
     let mut client = Client::connect(&scene, &SAME);
     let lasting = || json!({"command": "eval \"$RECORD\"; exec sleep 1000", "background": true});
@@ -113,7 +114,6 @@ fn a_stop_and_an_orderly_end_are_in_the_journal_with_their_reasons() {
             (json!(event.identity.handle.reveal()) == stopped, event.kind, event.state, event.reason)
         })
         .collect();
-    use EventKind::{Completed, StopRequested};
     assert_eq!(
         said,
         [
