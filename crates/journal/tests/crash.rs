@@ -33,8 +33,8 @@ fn appends_until_it_is_killed() {
         for thread in 0..THREADS {
             let (journal, held) = (journal.clone(), &held);
             scope.spawn(move || {
-                let first = (0..).find(|at| !holds(held, thread * STRIDE + at)).unwrap();
-                for at in first.saturating_sub(1).. {
+                let first = (0..STRIDE).find(|at| !holds(held, thread * STRIDE + at)).unwrap();
+                for at in first.saturating_sub(1)..STRIDE {
                     let number = thread * STRIDE + at;
                     let appended = journal.append(&event(number)).unwrap();
                     assert_eq!(appended.appended, at >= first, "it comes again as what it was");
