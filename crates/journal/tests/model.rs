@@ -33,7 +33,7 @@ fn step() -> impl Strategy<Value = Step> {
     let of = 0..3_u64;
     let forged = prop::bool::weighted(0.2);
     prop_oneof![
-        6 => (number.clone(), forged.clone()).prop_map(|(number, forged)| Step::Append { number, forged }),
+        6 => (number.clone(), forged).prop_map(|(number, forged)| Step::Append { number, forged }),
         6 => (of.clone(), number.clone(), forged).prop_map(|(of, number, forged)| Step::Put { of, number, forged }),
         3 => (of.clone(), prop::collection::vec(number, 0..6), any::<bool>())
             .prop_map(|(of, numbers, acknowledge)| Step::Mark { of, numbers, acknowledge }),

@@ -87,9 +87,7 @@ impl Session {
         // wait for that.
         if tokio::time::timeout(GUARDIAN_WAIT, self.runner.shutdown()).await.is_err() {
             tracing::warn!("the guardian still has processes that cannot be ended");
-
-        let report = self.supervisor.shutdown().await;
-        self.runner.shutdown().await;
+        }
         if let Some(journal) = self.journal {
             close_journal(journal).await;
         }
