@@ -9,6 +9,7 @@ mod doctor;
 mod exit;
 mod export;
 mod gc;
+mod journal;
 mod mcp;
 mod pages;
 mod run;

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::caught::Caught;
 use crate::cli::McpOptions;
-use crate::session::Session;
+use crate::session::{Keep, Session};
 use crate::{exit, gc};
 
 /// Serves until standard input ends, or SIGTERM or SIGINT comes; then ends the session and exits 0.
@@ -36,7 +36,7 @@ async fn serve(options: McpOptions) -> anyhow::Result<()> {
     anyhow::ensure!(workspace.is_dir(), "the workspace {} is not a directory", workspace.display());
     let data_dir = options.data.resolve()?;
     let session = tokio::select! {
-        session = Session::open(&data_dir, options.session, options.loop_id) => session?,
+        session = Session::open(&data_dir, options.session, options.loop_id, Keep::Journal) => session?,
         // Nothing is started yet, so there is nothing to end.
         () = stop.cancelled() => return Ok(()),
     };

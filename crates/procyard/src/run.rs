@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use crate::cli::RunOptions;
 use crate::pages::write_page;
 use crate::say::say;
-use crate::session::Session;
+use crate::session::{Keep, Session};
 use crate::terminal::{RawTerminal, Signals};
 use crate::{exit, summary, terminal};
 
@@ -50,7 +50,7 @@ async fn supervise(options: RunOptions) -> anyhow::Result<u8> {
     // Caught before anything is made, so that a signal meanwhile leaves nothing behind either.
     let signals = Signals::catch()?;
     let data_dir = options.data.resolve()?;
-    let session = Session::open(&data_dir, None, None).await?;
+    let session = Session::open(&data_dir, None, None, Keep::Nothing).await?;
     let place = SessionRoot::path_of(&data_dir, session.owner.session);
     let outcome = attend(&session, &options, signals).await;
     let survivors = session.close().await;

@@ -1,4 +1,4 @@
-//! Puts a session together: its directory and lock, the runner that holds the lock, the supervisor.
+//! Puts a session together: its directory and lock, its journal, the runner that holds the lock, the supervisor.
 //!
 //! Not for using it.
 
@@ -9,9 +9,12 @@ use std::time::Duration;
 use anyhow::Context as _;
 use procyard_core::{Limits, LoopId, Owner, SessionId};
 use procyard_host::{HostOptions, HostRunner};
+use procyard_journal::Journal;
 use procyard_manifest::{AnchorSettings, Ceilings, SessionRoot};
 use procyard_runner::{Runner, RunnerError, RunnerResolver};
 use procyard_supervisor::{RestoreReport, Services, Supervisor};
+
+use crate::journal::{close_journal, open_journal, services_over};
 
 /// Who keeps sessions in this format, as their anchors say.
 const PROVIDER: &str = "procyard";
@@ -27,12 +30,22 @@ const CLOSE_GRACE: Duration = Duration::from_secs(2);
 /// How long the guardian may take to end once every tree has, or cannot be, ended.
 const GUARDIAN_WAIT: Duration = Duration::from_secs(2);
 
+/// Whether what happens in a session is kept in its journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// Events and notices, for whoever asks later.
+    Journal,
+    /// Nothing: the session goes with the one call that it was made for.
+    Nothing,
+}
+
 /// An open session.
 pub(crate) struct Session {
     pub(crate) supervisor: Supervisor,
     pub(crate) runner: HostRunner,
     pub(crate) owner: Owner,
     pub(crate) restored: RestoreReport,
+    journal: Option<Journal>,
     // Held for as long as the session lives.
     root: SessionRoot,
 }
@@ -43,17 +56,23 @@ impl Session {
         data_dir: &Path,
         session: Option<SessionId>,
         loop_id: Option<LoopId>,
+        keep: Keep,
     ) -> anyhow::Result<Self> {
         let session = session.unwrap_or_else(|| SessionId::from_random(*uuid::Uuid::new_v4().as_bytes()));
         let loop_id = loop_id.unwrap_or_else(|| LoopId::from_random(*uuid::Uuid::new_v4().as_bytes()));
         let limits = Limits::default();
         let root = open_root(data_dir, session, &limits).await?;
+        let journal = match keep {
+            Keep::Journal => Some(open_journal(data_dir, session).await?),
+            Keep::Nothing => None,
+        };
+        let services = journal.as_ref().map_or_else(Services::discard, services_over);
         let lock = root.lock_descriptor().context("the session's lock cannot be shared")?;
         let options = HostOptions { held: lock.into_iter().collect(), ..HostOptions::default() };
         let runner = HostRunner::start(options).await?;
         let supervisor = Supervisor::new(session, limits, root.dir());
-        let restored = supervisor.activate(Services::discard()).await?;
-        Ok(Self { supervisor, runner, owner: Owner { session, loop_id }, restored, root })
+        let restored = supervisor.activate(services).await?;
+        Ok(Self { supervisor, runner, owner: Owner { session, loop_id }, restored, journal, root })
     }
 
     /// The one runner, for every loop of this session.
@@ -68,6 +87,9 @@ impl Session {
         // wait for that.
         if tokio::time::timeout(GUARDIAN_WAIT, self.runner.shutdown()).await.is_err() {
             tracing::warn!("the guardian still has processes that cannot be ended");
+        }
+        if let Some(journal) = self.journal {
+            close_journal(journal).await;
         }
         drop(self.root);
         report.failed.len()

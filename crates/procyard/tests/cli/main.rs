@@ -11,6 +11,7 @@
 
 mod client;
 mod doctor;
+mod journal;
 mod mcp;
 mod mcp_ends;
 mod recorded;
