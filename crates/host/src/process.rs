@@ -27,6 +27,8 @@ use crate::wire::{FromShim, Received, ToShim, WantedSignal, receive, send};
 
 /// How long a shim may take to answer: it does bounded steps only.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// How long a shim that cannot be asked any more may be on its way out before its end is told.
+const VERDICT_MAX: Duration = Duration::from_secs(2);
 
 /// What is known of the process.
 #[derive(Debug, Clone, Copy, Default)]
@@ -158,6 +160,12 @@ impl HostProcess {
     fn known_proof(&self) -> Option<TreeProof> {
         self.shared.known.borrow().emptied
     }
+
+    /// What becomes known of a tree whose shim did not answer: mostly it has just ended, and its last word is on the
+    /// way.
+    async fn verdict(&self) -> TreeProof {
+        tokio::time::timeout(VERDICT_MAX, self.emptied()).await.unwrap_or(TreeProof::Unknown)
+    }
 }
 
 #[async_trait]
@@ -204,7 +212,7 @@ impl Process for HostProcess {
                 Ok(Delivery { leader_alive, processes })
             }
             // What ended meanwhile is no failure: nobody was left to signal.
-            _ if self.known_proof() == Some(TreeProof::Empty) => {
+            _ if self.verdict().await == TreeProof::Empty => {
                 Ok(Delivery { leader_alive: false, processes: 0 })
             }
             _ => Err(RunnerError::new(RunnerErrorKind::Gone, "what supervised the process is gone")),
@@ -217,7 +225,7 @@ impl Process for HostProcess {
         }
         match self.shared.ask(|request| ToShim::Tree { request }).await {
             Some(FromShim::Living { processes: Some(living), .. }) => TreeProof::Survivors(living),
-            _ => self.known_proof().unwrap_or(TreeProof::Unknown),
+            _ => self.verdict().await,
         }
     }
 
