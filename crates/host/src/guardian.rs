@@ -242,6 +242,7 @@ impl Guardian {
                 Ok(leaf) => {
                     leaf.remove().is_ok() || {
                         let _ = leaf.kill();
+                        leaf.kill_leaderless();
                         false
                     }
                 }

@@ -235,6 +235,7 @@ impl Shim {
         {
             if self.ending.is_some() {
                 let _ = leaf.kill();
+                leaf.kill_leaderless();
             }
             self.retry_remove = Some(Instant::now() + self.remove_rest);
             self.remove_rest = (self.remove_rest * 2).min(REST_MAX);

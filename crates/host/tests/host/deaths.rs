@@ -18,8 +18,9 @@ use crate::scene::{
 const TREE: &str = r#"eval "$RECORD"; (setsid bash -c 'trap "" TERM HUP INT; eval "$STAY"' &)
     (bash -c 'eval "$RECORD"; kill -STOP $$; sleep 1000' &)
     (setsid bash -c 'exec 0<&- 1>&- 2>&-; eval "$STAY"' &)
+    (setsid "$THIS" as-leaderless &)
     nohup bash -c "$STAY" >/dev/null 2>&1 & disown; sleep 1000"#;
-const TREE_RECORDS: usize = 5;
+const TREE_RECORDS: usize = 6;
 
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
