@@ -21,7 +21,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
-use crate::link::OrphanNotice;
+use crate::link::{Link, OrphanNotice};
 use crate::prepared::Streams;
 use crate::wire::{FromShim, Received, ToShim, WantedSignal, receive, send};
 
@@ -40,6 +40,8 @@ struct Known {
 #[derive(Debug)]
 struct Shared {
     control: AsyncFd<OwnedFd>,
+    /// The guardian continues a shim that somebody stopped.
+    link: Arc<Link>,
     known: watch::Sender<Known>,
     requests: AtomicU64,
     /// Who waits for which answer; `None` when there will be none any more. Never held across an await.
@@ -69,7 +71,7 @@ impl Shared {
                 .async_io(Interest::WRITABLE, |socket| Ok(send(socket.as_fd(), &message, &[])?))
                 .await
                 .ok()?;
-            answer.await.ok()
+            self.link.attended(answer).await.ok()
         };
         tokio::time::timeout(ANSWER_MAX, asked).await.ok().flatten()
     }
@@ -139,6 +141,7 @@ impl HostProcess {
     pub(crate) fn new(control: AsyncFd<OwnedFd>, notice: OrphanNotice, streams: Streams) -> Self {
         let shared = Arc::new(Shared {
             control,
+            link: Arc::clone(notice.link()),
             known: watch::Sender::new(Known::default()),
             requests: AtomicU64::new(0),
             answers: Mutex::new(Some(HashMap::new())),
