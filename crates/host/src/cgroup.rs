@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 
-use crate::sys;
+use crate::sys::{self, Pid};
+use crate::tree::Stat;
 
 /// How a base directory's name begins.
 pub(crate) const PREFIX: &str = "procyard-";
@@ -119,7 +120,9 @@ impl Base {
 
     /// Kills everything below.
     pub(crate) fn kill(&self) -> io::Result<()> {
-        write_to(&self.path.join("cgroup.kill"), "1")
+        write_to(&self.path.join("cgroup.kill"), "1")?;
+        kill_leaderless(&self.path, DEPTH_MAX);
+        Ok(())
     }
 
     /// Removes the base and what is below, if nothing lives there.
@@ -183,9 +186,16 @@ impl Leaf {
             .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)))
     }
 
-    /// Kills every member, also of nested cgroups; atomic against forks (Linux 5.14).
+    /// Kills every member, also of nested cgroups; atomic against forks (Linux 5.14). Passes over what
+    /// [`Leaf::kill_leaderless`] is for.
     pub(crate) fn kill(&self) -> io::Result<()> {
         write_to(&self.path.join("cgroup.kill"), "1")
+    }
+
+    /// Kills the members whose first thread has ended while others run: `cgroup.kill` signals that thread, which
+    /// wakes no other.
+    pub(crate) fn kill_leaderless(&self) {
+        kill_leaderless(&self.path, DEPTH_MAX);
     }
 
     /// Stops or continues every member in place.
@@ -220,19 +230,47 @@ fn event(path: &Path, name: &str) -> bool {
 }
 
 fn members_below(path: &Path, depth: usize) -> io::Result<usize> {
-    let mut bytes = Vec::new();
-    File::open(path.join("cgroup.procs"))?.read_to_end(&mut bytes)?;
-    let mut members = bytes.split(|byte| *byte == b'\n').count() - 1;
+    let mut members = members_of(path)?.len();
+    for nested in nested(path, depth)? {
+        members += members_below(&nested, depth - 1)?;
+    }
+    Ok(members)
+}
+
+fn members_of(path: &Path) -> io::Result<Vec<Pid>> {
+    let mut text = String::new();
+    File::open(path.join("cgroup.procs"))?.read_to_string(&mut text)?;
+    Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
+}
+
+fn nested(path: &Path, depth: usize) -> io::Result<Vec<PathBuf>> {
+    let mut nested = Vec::new();
     // Each nested cgroup is one link more than the two of an empty directory.
     if depth > 0 && path.metadata()?.nlink() > 2 {
         for entry in std::fs::read_dir(path)? {
             let entry = entry?;
             if entry.file_type()?.is_dir() {
-                members += members_below(&entry.path(), depth - 1)?;
+                nested.push(entry.path());
             }
         }
     }
-    Ok(members)
+    Ok(nested)
+}
+
+fn kill_leaderless(path: &Path, depth: usize) {
+    for member in members_of(path).unwrap_or_default() {
+        if Stat::read(member).is_some_and(|stat| stat.is_leaderless())
+            && let Ok(held) = sys::pidfd_open(member)
+            // What is held now is the member, unless its number was given away; then the number is not listed, or
+            // what is held is gone.
+            && members_of(path).is_ok_and(|members| members.contains(&member))
+        {
+            let _ = sys::pidfd_signal(held.as_fd(), libc::SIGKILL);
+        }
+    }
+    for nested in nested(path, depth).unwrap_or_default() {
+        kill_leaderless(&nested, depth - 1);
+    }
 }
 
 /// How a leader gets into its leaf.

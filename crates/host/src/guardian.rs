@@ -102,6 +102,8 @@ impl Guardian {
         let _ = nix::unistd::setsid();
         let _ = nix::sys::prctl::set_name(c"procyard-guard");
         let _ = nix::unistd::chdir("/");
+        // Stopped by somebody, it still notices the end of the supervisor.
+        let _ = nix::sys::prctl::set_pdeathsig(Signal::SIGCONT);
         let supervisor = own_socket()?;
         // Held before it is asked whether it still is our parent: then the number was its own when it was taken.
         let parent = nix::unistd::getppid();
@@ -207,10 +209,16 @@ impl Guardian {
         0
     }
 
-    /// Collects shims and what they left; true when there is no child.
+    /// Collects shims and what they left, and continues shims that somebody stopped; true when there is no child.
     fn reap(&mut self) -> bool {
         loop {
-            match sys::reap() {
+            let shims = &self.shims;
+            let reaped = sys::reap_and_see_stopped(&mut |pid| {
+                if shims.contains_key(&pid) {
+                    let _ = sys::signal_child(pid, libc::SIGCONT);
+                }
+            });
+            match reaped {
                 Reaped::Child(pid, status) => {
                     if let Some(tree) = self.shims.remove(&pid) {
                         // A shim ends by itself, with 0, only when its tree is proven empty.
@@ -242,6 +250,7 @@ impl Guardian {
                 Ok(leaf) => {
                     leaf.remove().is_ok() || {
                         let _ = leaf.kill();
+                        leaf.kill_leaderless();
                         false
                     }
                 }
@@ -329,10 +338,6 @@ impl Guardian {
         self.supervisor = None;
         self.lifeline = None;
         self.shims_until = Some(Instant::now() + SHIMS_GRACE);
-        for shim in self.shims.keys() {
-            // Somebody may have stopped one.
-            let _ = sys::signal_child(*shim, libc::SIGCONT);
-        }
     }
 
     fn take_messages(&mut self) -> Option<Request> {

@@ -22,12 +22,15 @@ use tokio::sync::{oneshot, watch};
 
 use crate::HostError;
 use crate::enter::GUARDIAN_ARGUMENT;
+use crate::sys::pidfd_signal;
 use crate::wire::{
     FDS_MAX, FromGuardian, Hello, PROTOCOL, Received, ToGuardian, WantedTier, packet_pair, receive, send,
 };
 
 /// How long a guardian may take to answer; a sweep of what was left is part of that.
 const HELLO_MAX: Duration = Duration::from_secs(30);
+/// How long a wait for the guardian goes on before it is continued again: somebody may have stopped it.
+const ATTENTION: Duration = Duration::from_secs(1);
 /// Kept for the guardian, whose environment is otherwise empty: without them a program may not load.
 const LOADER_VARIABLES: [&str; 2] = ["LD_LIBRARY_PATH", "LLVM_PROFILE_FILE"];
 
@@ -47,6 +50,8 @@ pub(crate) struct Link {
 #[derive(Debug)]
 struct Shared {
     socket: AsyncFd<OwnedFd>,
+    /// A pidfd of the guardian, readable when it has ended.
+    life: AsyncFd<OwnedFd>,
     alive: AtomicBool,
     /// Who wants to know that what a dead shim left is ended. Never held across an await.
     orphans: Mutex<HashMap<u64, oneshot::Sender<bool>>>,
@@ -62,11 +67,16 @@ impl Link {
     /// Starts a guardian. Blocks, in the context of a runtime.
     pub(crate) fn open(program: &Path, tier: WantedTier, held: &[OwnedFd]) -> Result<Arc<Self>, HostError> {
         let (socket, hello, child) = spawn(program, tier, held)?;
+        // It is our child and not reaped, so the number is its own.
+        let life = crate::sys::pidfd_open(child.id().cast_signed())
+            .map_err(Into::into)
+            .and_then(|life| crate::sys::watched(life, Interest::READABLE))
+            .map_err(HostError::Guardian)?;
         let socket = crate::sys::watched(socket, Interest::READABLE | Interest::WRITABLE)
             .map_err(HostError::Guardian)?;
         let null = File::options().read(true).write(true).open("/dev/null").map_err(HostError::Guardian)?;
-        let shared =
-            Arc::new(Shared { socket, alive: AtomicBool::new(true), orphans: Mutex::new(HashMap::new()) });
+        let (alive, orphans) = (AtomicBool::new(true), Mutex::new(HashMap::new()));
+        let shared = Arc::new(Shared { socket, life, alive, orphans });
         let (ending, ended) = watch::channel(false);
         // Ends by itself when the guardian does; `closed` waits for that.
         tokio::spawn(listen(Arc::clone(&shared), child, ending));
@@ -112,10 +122,26 @@ impl Link {
     pub(crate) async fn close(&self) {
         self.tell_to_end();
         let mut ended = self.ended.clone();
-        let _ = ended.wait_for(|ended| *ended).await;
+        let _ = self.attended(ended.wait_for(|ended| *ended)).await;
+    }
+
+    /// Waits for something that may need the guardian, which is continued meanwhile in case that somebody stopped it.
+    pub(crate) async fn attended<T>(&self, awaited: impl Future<Output = T>) -> T {
+        let mut awaited = std::pin::pin!(awaited);
+        loop {
+            self.continue_guardian();
+            if let Ok(found) = tokio::time::timeout(ATTENTION, &mut awaited).await {
+                return found;
+            }
+        }
+    }
+
+    fn continue_guardian(&self) {
+        let _ = pidfd_signal(self.shared.life.get_ref().as_fd(), libc::SIGCONT);
     }
 
     fn tell_to_end(&self) {
+        self.continue_guardian();
         let _ = shutdown(self.shared.socket.as_raw_fd(), Shutdown::Write);
     }
 }
@@ -140,9 +166,15 @@ impl OrphanNotice {
         self.tree
     }
 
+    /// Who tells.
+    pub(crate) fn link(&self) -> &Arc<Link> {
+        &self.link
+    }
+
     /// Whether the guardian proved that nothing of the tree is left; false when there is no guardian to tell.
     pub(crate) async fn proven(mut self) -> bool {
-        (&mut self.proven).await.unwrap_or(false)
+        let link = Arc::clone(&self.link);
+        link.attended(&mut self.proven).await.unwrap_or(false)
     }
 }
 
@@ -176,10 +208,7 @@ async fn listen(shared: Arc<Shared>, mut child: Child, ending: watch::Sender<boo
     shared.alive.store(false, Ordering::Release);
     shared.orphans().clear();
     // Its end of the socket is closed before it ends: it still ends its trees, or it was killed.
-    let pidfd = i32::try_from(child.id()).ok().and_then(|pid| crate::sys::pidfd_open(pid).ok());
-    if let Some(pidfd) = pidfd.and_then(|fd| crate::sys::watched(fd, Interest::READABLE).ok()) {
-        let _ = pidfd.readable().await;
-    }
+    let _ = shared.life.readable().await;
     let _ = child.wait();
     ending.send_replace(true);
 }

@@ -61,7 +61,7 @@ impl PreparedProcess for Prepared {
         // Only the tree holds its side from here on.
         drop((body, childs, theirs));
         // A future that is dropped here closes the control socket, at which the shim ends what it started.
-        match tokio::time::timeout(START_MAX, next_message(&control)).await {
+        match tokio::time::timeout(START_MAX, notice.link().attended(next_message(&control))).await {
             Ok(Some(FromShim::Started)) => {}
             Ok(Some(FromShim::Failed { stage, errno })) => return Err(start_error(stage, errno)),
             Ok(_) => return Err(lost(Errno::EPIPE)),

@@ -21,12 +21,14 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
-use crate::link::OrphanNotice;
+use crate::link::{Link, OrphanNotice};
 use crate::prepared::Streams;
 use crate::wire::{FromShim, Received, ToShim, WantedSignal, receive, send};
 
 /// How long a shim may take to answer: it does bounded steps only.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// How long a shim that cannot be asked any more may be on its way out before its end is told.
+const VERDICT_MAX: Duration = Duration::from_secs(2);
 
 /// What is known of the process.
 #[derive(Debug, Clone, Copy, Default)]
@@ -38,6 +40,8 @@ struct Known {
 #[derive(Debug)]
 struct Shared {
     control: AsyncFd<OwnedFd>,
+    /// The guardian continues a shim that somebody stopped.
+    link: Arc<Link>,
     known: watch::Sender<Known>,
     requests: AtomicU64,
     /// Who waits for which answer; `None` when there will be none any more. Never held across an await.
@@ -67,7 +71,7 @@ impl Shared {
                 .async_io(Interest::WRITABLE, |socket| Ok(send(socket.as_fd(), &message, &[])?))
                 .await
                 .ok()?;
-            answer.await.ok()
+            self.link.attended(answer).await.ok()
         };
         tokio::time::timeout(ANSWER_MAX, asked).await.ok().flatten()
     }
@@ -137,6 +141,7 @@ impl HostProcess {
     pub(crate) fn new(control: AsyncFd<OwnedFd>, notice: OrphanNotice, streams: Streams) -> Self {
         let shared = Arc::new(Shared {
             control,
+            link: Arc::clone(notice.link()),
             known: watch::Sender::new(Known::default()),
             requests: AtomicU64::new(0),
             answers: Mutex::new(Some(HashMap::new())),
@@ -157,6 +162,12 @@ impl Drop for HostProcess {
 impl HostProcess {
     fn known_proof(&self) -> Option<TreeProof> {
         self.shared.known.borrow().emptied
+    }
+
+    /// What becomes known of a tree whose shim did not answer: mostly it has just ended, and its last word is on the
+    /// way.
+    async fn verdict(&self) -> TreeProof {
+        tokio::time::timeout(VERDICT_MAX, self.emptied()).await.unwrap_or(TreeProof::Unknown)
     }
 }
 
@@ -215,7 +226,7 @@ impl Process for HostProcess {
                 Ok(Delivery { leader_alive, processes })
             }
             // What ended meanwhile is no failure: nobody was left to signal.
-            _ if self.known_proof() == Some(TreeProof::Empty) => {
+            _ if self.verdict().await == TreeProof::Empty => {
                 Ok(Delivery { leader_alive: false, processes: 0 })
             }
             _ => Err(RunnerError::new(RunnerErrorKind::Gone, "what supervised the process is gone")),
@@ -228,7 +239,7 @@ impl Process for HostProcess {
         }
         match self.shared.ask(|request| ToShim::Tree { request }).await {
             Some(FromShim::Living { processes: Some(living), .. }) => TreeProof::Survivors(living),
-            _ => self.known_proof().unwrap_or(TreeProof::Unknown),
+            _ => self.verdict().await,
         }
     }
 

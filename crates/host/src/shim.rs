@@ -112,6 +112,8 @@ pub(crate) fn run(seed: Seed) -> ! {
     // A panic must not unwind into the frames of the guardian, which this process only has a copy of.
     let _guard = EndOnUnwind;
     let _ = nix::sys::prctl::set_name(c"procyard-shim");
+    // Stopped by somebody, it still notices the end of the guardian, which would continue it otherwise.
+    let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGCONT);
     match Shim::start(seed) {
         Some(shim) => shim.serve(),
         None => sys::exit_now(0),
@@ -235,6 +237,7 @@ impl Shim {
         {
             if self.ending.is_some() {
                 let _ = leaf.kill();
+                leaf.kill_leaderless();
             }
             self.retry_remove = Some(Instant::now() + self.remove_rest);
             self.remove_rest = (self.remove_rest * 2).min(REST_MAX);

@@ -88,12 +88,22 @@ pub(crate) fn reap() -> Reaped {
 
 /// As [`reap`], for one child.
 pub(crate) fn reap_pid(pid: Pid) -> Reaped {
+    reap_with(pid, 0, &mut |_| {})
+}
+
+/// As [`reap`]; children that somebody stopped are told to `stopped`, once for each stop.
+pub(crate) fn reap_and_see_stopped(stopped: &mut dyn FnMut(Pid)) -> Reaped {
+    reap_with(-1, libc::WUNTRACED, stopped)
+}
+
+fn reap_with(pid: Pid, options: i32, stopped: &mut dyn FnMut(Pid)) -> Reaped {
     let mut status = 0;
     loop {
         // SAFETY: `status` is valid for writing during the call.
-        let found = unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG | libc::__WALL) };
+        let found = unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG | libc::__WALL | options) };
         match Errno::result(found) {
             Ok(0) => return Reaped::NoneEnded,
+            Ok(pid) if libc::WIFSTOPPED(status) => stopped(pid),
             Ok(pid) => return Reaped::Child(pid, status),
             Err(Errno::ECHILD) => return Reaped::Childless,
             // EINVAL cannot be: the options are those of waitpid(2).

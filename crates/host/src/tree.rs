@@ -55,6 +55,11 @@ impl Stat {
         matches!(self.state, b'Z' | b'X' | b'x') && self.threads <= 1
     }
 
+    /// Whether its first thread has ended while others run.
+    pub(crate) fn is_leaderless(&self) -> bool {
+        self.state == b'Z' && self.threads > 1
+    }
+
     fn is_stopped(&self) -> bool {
         matches!(self.state, b'T' | b't')
     }
@@ -336,7 +341,8 @@ mod tests {
     fn a_first_thread_that_ended_before_the_others_is_no_dead_process() {
         let dead = Stat { state: b'Z', parent: 1, group: 1, threads: 1, start: 1 };
         assert!(dead.is_dead());
-        assert!(!Stat { threads: 2, ..dead }.is_dead());
+        let leaderless = Stat { threads: 2, ..dead };
+        assert!(!leaderless.is_dead() && leaderless.is_leaderless() && !dead.is_leaderless());
         assert!(!Stat { state: b'S', ..dead }.is_dead());
     }
 

@@ -10,7 +10,8 @@ use procyard_core::{Effects, ErrorCode, PublicError};
 pub enum SpawnFailure {
     /// The program does not exist.
     NotFound,
-    /// The file is there and is no program that this machine can execute.
+    /// The file is there and is no program that this machine can execute, or the interpreter that it names is missing
+    /// (which `execve(2)` does not tell apart from a missing file; whoever executes must look).
     NotExecutable,
     /// The program may not be executed by this user.
     PermissionDenied,
@@ -62,7 +63,7 @@ impl RunnerError {
     pub fn spawn(failure: SpawnFailure) -> Self {
         let message = match failure {
             SpawnFailure::NotFound => "the program was not found; check its name and PATH",
-            SpawnFailure::NotExecutable => "the file is not executable on this machine",
+            SpawnFailure::NotExecutable => "the file is not executable on this machine, or its interpreter is missing",
             SpawnFailure::PermissionDenied => "permission to execute the program was denied",
             SpawnFailure::Workdir => "the working directory does not exist or cannot be entered",
             SpawnFailure::TooLong => "the arguments and environment are too long",

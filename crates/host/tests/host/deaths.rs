@@ -18,8 +18,9 @@ use crate::scene::{
 const TREE: &str = r#"eval "$RECORD"; (setsid bash -c 'trap "" TERM HUP INT; eval "$STAY"' &)
     (bash -c 'eval "$RECORD"; kill -STOP $$; sleep 1000' &)
     (setsid bash -c 'exec 0<&- 1>&- 2>&-; eval "$STAY"' &)
+    (setsid "$THIS" as-leaderless &)
     nohup bash -c "$STAY" >/dev/null 2>&1 & disown; sleep 1000"#;
-const TREE_RECORDS: usize = 5;
+const TREE_RECORDS: usize = 6;
 
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
@@ -37,7 +38,9 @@ pub(crate) fn trials() -> Vec<Trial> {
     ));
     trials.extend(on_each_tier("the_next_start_ends_what_is_left_when_all_are_killed_at_once", all_at_once));
     trials.extend(on_each_tier("the_whole_gallery_ends_with_its_killed_supervisor", gallery));
-    trials.extend(on_each_tier("a_stopped_shim_does_not_save_its_tree", stopped_shim));
+    trials.extend(on_each_tier("stopped_guardian_and_shim_do_not_save_their_tree", stopped_parts));
+    trials.extend(on_each_tier("a_stopped_shim_goes_on", stopped_shim));
+    trials.extend(on_each_tier("a_stopped_guardian_goes_on_when_it_is_needed", stopped_guardian));
     trials.extend(on_each_tier("a_killed_shims_tree_is_ended_and_proven_by_the_guardian", killed_shim));
     trials.extend(on_each_tier(
         "a_killed_guardians_shims_end_their_trees_and_another_takes_over",
@@ -125,13 +128,11 @@ pub(crate) fn be_supervisor(tier: &str) {
     });
 }
 
-/// Kills them in one instant: all are stopped before the first dies.
+/// Kills them in one instant: all are stopped before the first dies. Named from the top: who is above continues what is
+/// below.
 fn kill_at_once(parts: &[Recorded]) {
-    for number in [Number::SIGSTOP, Number::SIGKILL] {
-        for part in parts {
-            part.signal(number);
-        }
-    }
+    parts.iter().for_each(|part| part.signal(Number::SIGSTOP));
+    parts.iter().rev().for_each(|part| part.signal(Number::SIGKILL));
 }
 
 /// The leader is the one recorded process whose parent is a shim: the others' parents are in the tree.
@@ -202,9 +203,37 @@ async fn gallery(tier: Tier) {
 }
 
 async fn stopped_shim(tier: Tier) {
+    let runner = runner(&tier).await;
+    let scene = Scene::new();
+    let line = r#"eval "$RECORD"; until [ -e "$PIDS.go" ]; do sleep 0.01; done; exit 5"#;
+    let process = start(&runner, scene.request(line)).await.unwrap();
+    let (shim, _) = shim_and_guardian(&scene.wait_for_records(1));
+    shim.signal(Number::SIGSTOP);
+    std::fs::write(scene.pids().with_extension("go"), "").unwrap();
+    assert_eq!(within(process.wait()).await.status.map(|status| status.0 >> 8), Some(5));
+    assert_emptied(&*process).await;
+}
+
+async fn stopped_guardian(tier: Tier) {
+    let (runner, scene, process, recorded) = begin(&tier).await;
+    let (shim, guardian) = shim_and_guardian(&recorded);
+    guardian.signal(Number::SIGSTOP);
+    let next = start(&runner, scene.request("exit 0")).await.unwrap();
+    assert_emptied(&*next).await;
+    guardian.signal(Number::SIGSTOP);
+    shim.signal(Number::SIGSTOP);
+    assert_eq!(within(process.close()).await, TreeProof::Empty);
+    scene.assert_no_survivor();
+    guardian.signal(Number::SIGSTOP);
+    within(runner.shutdown()).await;
+    assert!(!guardian.is_alive());
+}
+
+async fn stopped_parts(tier: Tier) {
     let supervisor = Supervisor::run(&tier, &[TREE]);
     let recorded = supervisor.scene.wait_for_records(TREE_RECORDS);
     let (shim, guardian) = shim_and_guardian(&recorded);
+    guardian.signal(Number::SIGSTOP);
     shim.signal(Number::SIGSTOP);
     supervisor.recorded().signal(Number::SIGKILL);
     eventually("nothing survives", || all_gone(&supervisor.scene));
@@ -259,7 +288,7 @@ async fn dead_guardian_between_prepare_and_start(tier: Tier) {
 async fn killed_shim_and_guardian(tier: Tier) {
     let (_runner, scene, process, recorded) = begin(&tier).await;
     let (shim, guardian) = shim_and_guardian(&recorded);
-    kill_at_once(&[shim, guardian]);
+    kill_at_once(&[guardian, shim]);
     let proof = within(process.emptied()).await;
     assert_eq!(proof, TreeProof::Unknown);
     assert_eq!(within(process.tree()).await, TreeProof::Unknown);
@@ -280,17 +309,15 @@ async fn held_lock(tier: Tier) {
     let runner = HostRunner::start(options).await.unwrap();
     let process = start(&runner, scene.request(TREE)).await.unwrap();
     let recorded = scene.wait_for_records(TREE_RECORDS);
-    let (shim, guardian) = shim_and_guardian(&recorded);
+    let (_, guardian) = shim_and_guardian(&recorded);
     let probe = std::fs::File::open(&path).unwrap();
-    // Without its guardian and with a stopped shim, the tree lives; so must the lock, also without this process's
-    // own descriptor.
-    shim.signal(Number::SIGSTOP);
-    guardian.signal(Number::SIGKILL);
+    // This process's own descriptor is closed: guardian and shim hold the lock.
     drop(runner);
     assert!(probe.try_lock().is_err(), "the tree lives");
-    assert!(recorded.iter().any(Recorded::is_alive));
-    shim.signal(Number::SIGCONT);
-    drop(process);
+    assert!(recorded.iter().all(Recorded::is_alive));
+    // Now the shim alone holds it, until the tree is gone.
+    guardian.signal(Number::SIGKILL);
     eventually("the lock is free", || probe.try_lock().ok());
     scene.assert_no_survivor();
+    drop(process);
 }

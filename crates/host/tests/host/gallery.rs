@@ -1,5 +1,6 @@
 //! The escape gallery: what programs do to get out of a tree, and that none of it leaves a survivor.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ const fn escape(name: &'static str, records: usize, line: &'static str) -> Escap
 }
 
 /// Ways out that every machine has.
-pub(crate) const GALLERY: [Escape; 15] = [
+pub(crate) const GALLERY: [Escape; 16] = [
     escape("a_background_job", 2, r#"bash -c "$STAY" & eval "$STAY""#),
     escape("nohup", 2, r#"nohup bash -c "$STAY" >/dev/null 2>&1 & eval "$STAY""#),
     escape("disown", 2, r#"bash -c "$STAY" & disown; eval "$STAY""#),
@@ -51,6 +52,7 @@ pub(crate) const GALLERY: [Escape; 15] = [
         r#"for i in $(seq 500); do (trap "" TERM; setsid bash -c "$STAY" &); done; sleep 1000"#,
     ),
     escape("its_own_subreaper", 3, r#"eval "$RECORD"; exec "$THIS" as-subreaper"#),
+    escape("one_whose_first_thread_ends", 2, r#"(setsid "$THIS" as-leaderless &); eval "$STAY""#),
     escape("another_process_group", 2, r#"set -m; bash -c "$STAY" & eval "$STAY""#),
     escape("a_leader_that_exits_at_once", 2, r#"(setsid bash -c "$STAY" &); bash -c "$STAY" & exit 0"#),
     escape(
@@ -219,4 +221,21 @@ pub(crate) fn be_subreaper() {
         std::process::Command::new("bash").args(["-c", r#"(setsid bash -c "$STAY" &)"#]).status().unwrap();
     }
     std::thread::sleep(Duration::from_secs(1000));
+}
+
+/// A process whose first thread ends while another stays: a zombie by its state, and alive.
+#[expect(unsafe_code, reason = "no safe call ends the first thread alone")]
+pub(crate) fn be_leaderless() -> ! {
+    std::thread::spawn(|| {
+        let line = eventually("the first thread has ended", || {
+            let line = std::fs::read_to_string("/proc/self/stat").unwrap();
+            line.contains(") Z ").then_some(line)
+        });
+        let record = std::fs::File::options().append(true).open(std::env::var_os("PIDS").unwrap());
+        record.unwrap().write_all(line.as_bytes()).unwrap();
+        std::thread::sleep(Duration::from_secs(1000));
+    });
+    // SAFETY: no memory is passed; the thread's stack stays, and the other thread uses nothing of it.
+    unsafe { libc::syscall(libc::SYS_exit, 0) };
+    unreachable!("exit(2) does not return")
 }

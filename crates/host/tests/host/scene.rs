@@ -27,7 +27,8 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
-    fn parse(line: &str) -> Option<(Self, char)> {
+    /// Also says whether it lives: a process whose first thread has ended while others run is a zombie by its state.
+    fn parse(line: &str) -> Option<(Self, bool)> {
         let (pid, rest) = line.split_once(' ')?;
         let fields: Vec<_> = rest.rsplit_once(')')?.1.split_ascii_whitespace().collect();
         let recorded = Self {
@@ -35,7 +36,8 @@ impl Recorded {
             parent: fields.get(1)?.parse().ok()?,
             start: fields.get(19)?.parse().ok()?,
         };
-        Some((recorded, fields.first()?.chars().next()?))
+        let is_zombie = matches!(*fields.first()?, "Z" | "X");
+        Some((recorded, !is_zombie || fields.get(17)?.parse::<u32>().ok()? > 1))
     }
 
     /// The process that has this number now.
@@ -49,7 +51,7 @@ impl Recorded {
         std::fs::read_to_string(format!("/proc/{}/stat", self.pid))
             .ok()
             .and_then(|line| Self::parse(line.trim_end()))
-            .is_some_and(|(now, state)| now.start == self.start && !matches!(state, 'Z' | 'X'))
+            .is_some_and(|(now, lives)| lives && now.start == self.start)
     }
 
     /// Signals this process if it is still the one that was recorded.

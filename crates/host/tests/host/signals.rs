@@ -13,6 +13,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.extend(on_each_tier("terminate_reaches_every_descendant_also_stopped_ones", terminate));
     trials.extend(on_each_tier("a_kill_proves_the_tree_empty_after_the_leader_has_exited", kill_after_exit));
     trials.extend(on_each_tier("signals_to_what_has_ended_say_so", after_the_end));
+    trials.extend(on_each_tier("a_signal_at_the_moment_of_the_end_says_so", at_the_end));
     trials.extend(on_each_tier("a_dropped_process_takes_its_tree_along", dropped));
     trials.extend(on_each_tier("a_shutdown_ends_every_tree_and_the_next_start_works", shutdown));
     trials.extend(on_each_tier("a_command_that_signals_its_group_reaches_only_itself", kill_zero));
@@ -77,6 +78,26 @@ async fn after_the_end(tier: Tier) {
         assert_eq!((delivery.leader_alive, delivery.processes), (false, 0));
     }
     assert_emptied(&*process).await;
+}
+
+/// The shim is gone and its last word not yet taken in: nothing here gives way to the task that does.
+async fn at_the_end(tier: Tier) {
+    let runner = runner(&tier).await;
+    for signal in [None, Some(Signal::Interrupt), Some(Signal::Terminate), Some(Signal::Kill)] {
+        let scene = Scene::new();
+        let line = r#"eval "$RECORD"; until [ -e "$PIDS.go" ]; do sleep 0.01; done"#;
+        let process = start(&runner, scene.request(line)).await.unwrap();
+        let shim = scene.wait_for_records(1)[0].parent_now();
+        std::fs::write(scene.pids().with_extension("go"), "").unwrap();
+        eventually("the shim ends", || (!shim.is_alive()).then_some(()));
+        match signal {
+            Some(signal) => {
+                let delivery = within(process.signal(signal)).await.unwrap();
+                assert_eq!((delivery.leader_alive, delivery.processes), (false, 0), "{signal:?}");
+            }
+            None => assert_eq!(within(process.tree()).await, TreeProof::Empty),
+        }
+    }
 }
 
 async fn dropped(tier: Tier) {

@@ -100,6 +100,8 @@ async fn exec_errors(tier: Tier) {
     for (program, expect) in cases {
         let error = start(&runner, request(CommandSpec::Argv(vec![program.clone()]))).await.err().unwrap();
         assert_eq!(error.kind(), RunnerErrorKind::Spawn(expect), "{program}");
+        let tells_of_interpreters = error.to_string().contains("interpreter");
+        assert_eq!(tells_of_interpreters, expect == SpawnFailure::NotExecutable, "{error}");
     }
     let long = vec!["/bin/true".to_owned(), "x".repeat(300_000)];
     let error = start(&runner, request(CommandSpec::Argv(long))).await.err().unwrap();
