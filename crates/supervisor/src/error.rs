@@ -100,7 +100,7 @@ pub enum SupervisorError {
 pub enum StdinClosed {
     /// It was started without.
     Never,
-    /// End of file was sent.
+    /// End of file was sent, or the process closed its end of the pipe.
     Eof,
     /// It ended.
     Ended(State),
@@ -179,7 +179,7 @@ impl SupervisorError {
                 "the process was started without stdin; start it with stdin: true or tty: true".to_owned(),
             ),
             Self::StdinClosed(StdinClosed::Eof) => {
-                say("end of file was sent; the process takes no more input".to_owned())
+                say("the process has closed its input, or end of file was sent; it takes no more input".to_owned())
             }
             Self::StdinClosed(StdinClosed::Ended(state)) => {
                 say(format!("the process has ended ({state}); it takes no more input"))

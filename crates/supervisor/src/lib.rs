@@ -84,4 +84,4 @@ pub use services::{CompletionNotifier, LifecyclePublisher, Notice, NoticeKind, S
 pub use shutdown::ShutdownReport;
 pub use snapshot::{Snapshot, StdinStatus};
 pub use supervisor::Supervisor;
-pub use wait::TARGETS_MAX;
+pub use wait::{TARGETS_MAX, WaitPlace};

@@ -17,7 +17,7 @@ use crate::shared::{Phase, Shared, blocking};
 use crate::{
     Clock, InputAccepted, InputRequest, Lease, Notice, ReadRequest, RestoreReport, Services, ShutdownReport,
     Snapshot, StartOptions, Started, StopRequest, SupervisorError, SystemClock, Target, Until, WaitMode,
-    Waited,
+    WaitPlace, Waited,
 };
 
 /// Supervises the processes of one session. Cheap to clone; when the last clone is dropped without a
@@ -155,7 +155,13 @@ impl Supervisor {
         crate::read::head(&self.shared, owner, handle).await
     }
 
-    /// Waits for output or for the end; see [`Until`]. Cancellation safe, but for the probes, which are dropped.
+    /// Takes a waiter's place, for a wait that comes later. Refused when all places of the session are taken.
+    pub fn reserve_wait(&self) -> Result<WaitPlace, SupervisorError> {
+        WaitPlace::take(&self.shared)
+    }
+
+    /// Waits for output or for the end; see [`Until`]. Refused when all waiters' places of the session are taken.
+    /// Cancellation safe, but for the probes, which are dropped.
     pub async fn wait(
         &self,
         owner: Owner,
@@ -164,7 +170,7 @@ impl Supervisor {
         targets: Vec<Target>,
         timeout: Duration,
     ) -> Result<Vec<Waited>, SupervisorError> {
-        crate::wait::wait(&self.shared, owner, mode, until, targets, timeout).await
+        self.reserve_wait()?.wait(owner, mode, until, targets, timeout).await
     }
 
     /// Resolves when nothing was printed for `quiet`, or the process is terminal, or `within` has passed.
@@ -175,7 +181,7 @@ impl Supervisor {
         quiet: Duration,
         within: Duration,
     ) -> Result<(), SupervisorError> {
-        crate::wait::quiet(&self.shared, owner, handle, quiet, within).await
+        self.reserve_wait()?.quiet(owner, handle, quiet, within).await
     }
 
     /// Gives input to a process: accepted whole or refused whole, never waiting for the process to read it.

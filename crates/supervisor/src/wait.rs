@@ -24,20 +24,46 @@ const FEED_BYTES: usize = 64 * 1024;
 /// The most targets of one wait.
 pub const TARGETS_MAX: usize = 64;
 
-/// A waiter's place, given back on every path.
-struct Place<'a> {
-    shared: &'a Shared,
+/// A waiter's place among those of its session, given back when it is dropped. Whoever starts or writes something and
+/// waits for what comes of it takes the place first, so that a session without one refuses before anything happens.
+pub struct WaitPlace {
+    shared: Arc<Shared>,
     waiter: Option<Waiter>,
 }
 
-impl<'a> Place<'a> {
-    fn take(shared: &'a Shared) -> Result<Self, SupervisorError> {
+impl WaitPlace {
+    pub(crate) fn take(shared: &Arc<Shared>) -> Result<Self, SupervisorError> {
+        shared.admit_calls()?;
         let waiter = shared.registry().ledger.reserve_waiter()?;
-        Ok(Self { shared, waiter: Some(waiter) })
+        Ok(Self { shared: Arc::clone(shared), waiter: Some(waiter) })
+    }
+
+    /// Waits in this place as [`Supervisor::wait`](crate::Supervisor::wait) does. Cancellation safe, but for the
+    /// probes, which are dropped.
+    pub async fn wait(
+        &mut self,
+        owner: Owner,
+        mode: WaitMode,
+        until: Until,
+        targets: Vec<Target>,
+        timeout: Duration,
+    ) -> Result<Vec<Waited>, SupervisorError> {
+        wait(&self.shared, owner, mode, until, targets, timeout).await
+    }
+
+    /// Waits in this place as [`Supervisor::quiet`](crate::Supervisor::quiet) does. Cancellation safe.
+    pub async fn quiet(
+        &mut self,
+        owner: Owner,
+        handle: &Handle,
+        quiet: Duration,
+        within: Duration,
+    ) -> Result<(), SupervisorError> {
+        self::quiet(&self.shared, owner, handle, quiet, within).await
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for WaitPlace {
     fn drop(&mut self) {
         if let Some(waiter) = self.waiter.take() {
             self.shared.registry().ledger.release_waiter(waiter);
@@ -45,8 +71,14 @@ impl Drop for Place<'_> {
     }
 }
 
-/// Waits until one target or each is satisfied, or the timeout has passed. Cancellation safe.
-pub(crate) async fn wait(
+impl std::fmt::Debug for WaitPlace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WaitPlace").finish_non_exhaustive()
+    }
+}
+
+/// Waits until one target or each is satisfied, or the timeout has passed.
+async fn wait(
     shared: &Arc<Shared>,
     owner: Owner,
     mode: WaitMode,
@@ -58,7 +90,6 @@ pub(crate) async fn wait(
     if targets.is_empty() || targets.len() > TARGETS_MAX {
         return Err(SupervisorError::invalid("process_ids", format!("must be 1 to {TARGETS_MAX}")));
     }
-    let place = Place::take(shared)?;
     let mut watches: Vec<Watch> =
         targets.into_iter().map(|target| Watch::new(shared, owner, target)).collect();
     {
@@ -88,13 +119,12 @@ pub(crate) async fn wait(
             () = shared.closed.cancelled() => {}
         }
     }
-    drop(place);
     let waited = watches.into_iter().map(Watch::into_waited);
     Ok(waited.collect())
 }
 
 /// Waits until nothing was printed for `quiet`, or the process is terminal, or `within` has passed.
-pub(crate) async fn quiet(
+async fn quiet(
     shared: &Arc<Shared>,
     owner: Owner,
     handle: &Handle,
@@ -103,7 +133,6 @@ pub(crate) async fn quiet(
 ) -> Result<(), SupervisorError> {
     shared.admit_calls()?;
     let entry = shared.find(owner, handle)?;
-    let _place = Place::take(shared)?;
     let end = Instant::now().checked_add(within);
     let mut progress = entry.progress.subscribe();
     let mut life = entry.life.subscribe();

@@ -12,7 +12,7 @@ use procyard_core::{
 };
 use procyard_runner::ProcessRequest;
 use procyard_supervisor::{
-    Lease, Snapshot, StartOptions, Started, StreamFilter, SupervisorError, Target, Until, WaitMode,
+    Lease, Snapshot, StartOptions, Started, StreamFilter, SupervisorError, Target, Until, WaitMode, WaitPlace,
 };
 
 use crate::headtail::head_and_tail;
@@ -38,6 +38,11 @@ pub(crate) async fn bash(
 ) -> Result<Answer, PublicError> {
     let supervisor = toolbox.supervisor();
     let plan = Plan::new(arguments, toolbox.options(), supervisor.limits(), toolbox.lasting())?;
+    // Before anything happens: a command that is started and then not waited for would be lost to its caller.
+    let place = match plan.mode {
+        Mode::Background(wait) if wait.is_zero() => None,
+        _ => Some(supervisor.reserve_wait().map_err(|error| error.public())?),
+    };
     let (handle, new) = start(toolbox, &plan, context).await?;
     let call = Call { toolbox, plan: &plan, handle };
     let owned = new && !matches!(plan.mode, Mode::Background(_));
@@ -45,12 +50,12 @@ pub(crate) async fn bash(
     match plan.mode {
         Mode::Background(wait) if wait.is_zero() && new => call.started(),
         Mode::Background(wait) | Mode::Yielded(wait) => {
-            let ended = call.wait_for_end(wait, None).await?;
+            let ended = call.wait_for_end(place, wait, None).await?;
             call.finish(ended, false, guard).await
         }
         Mode::Foreground => {
             let (within, lift) = call.patience();
-            let ended = call.wait_for_end(within, context.reporter()).await?;
+            let ended = call.wait_for_end(place, within, context.reporter()).await?;
             call.finish(ended, lift, guard).await
         }
     }
@@ -129,25 +134,31 @@ impl Call<'_> {
         }
     }
 
-    /// Waits for the end; `None` when it did not come in time.
+    /// Waits for the end, where there is a place to wait in; `None` when it did not come in time.
     async fn wait_for_end(
         &self,
+        place: Option<WaitPlace>,
         within: Duration,
         reporter: Option<Reporter<'_>>,
     ) -> Result<Option<Snapshot>, PublicError> {
         let (supervisor, owner) = (self.toolbox.supervisor(), self.toolbox.owner());
-        let target = Target { handle: self.handle, cursor: 0, probe: None };
-        let wait = supervisor.wait(owner, WaitMode::Any, Until::Exit, vec![target], within);
-        let waited = match reporter {
-            None => wait.await,
-            Some(reporter) => reporter.during(wait, supervisor, owner, self.handle).await,
+        let started = |error: SupervisorError| error.public().effects(Effects::Started);
+        let snapshot = match place {
+            Some(mut place) => {
+                let target = Target { handle: self.handle, cursor: 0, probe: None };
+                let wait = place.wait(owner, WaitMode::Any, Until::Exit, vec![target], within);
+                let waited = match reporter {
+                    None => wait.await,
+                    Some(reporter) => reporter.during(wait, supervisor, owner, self.handle).await,
+                };
+                // The process runs; only the waiting failed.
+                let target = waited.map_err(started)?.into_iter().next();
+                target.and_then(|target| target.snapshot).ok_or(SupervisorError::NotFound)
+            }
+            None => supervisor.snapshot(owner, &self.handle),
         };
-        // The process runs; only the waiting failed.
-        let waited = waited.map_err(|error| error.public().effects(Effects::Started))?;
-        match waited.into_iter().next().and_then(|target| target.snapshot) {
-            Some(snapshot) => Ok(Some(snapshot).filter(|snapshot| snapshot.state.is_terminal())),
-            None => Err(SupervisorError::NotFound.public().effects(Effects::Started)),
-        }
+        let snapshot = snapshot.map_err(started)?;
+        Ok(Some(snapshot).filter(|snapshot| snapshot.state.is_terminal()))
     }
 
     /// The answer once the call has waited: the result, or a process that is handed over.

@@ -40,6 +40,10 @@ pub(crate) async fn input(
     if arguments.cursor.is_some_and(|cursor| cursor > snapshot.total_bytes) {
         return Err(SupervisorError::CursorAhead { total_bytes: snapshot.total_bytes }.public());
     }
+    let patience = millis(arguments.yield_time_ms);
+    // Before anything is written: what was written and is then not waited for would be repeated by its caller.
+    let place = (!patience.is_zero()).then(|| supervisor.reserve_wait()).transpose();
+    let place = place.map_err(|error| error.public())?;
     let accepted = supervisor.input(owner, &handle, request).await;
     told.cancel();
     let accepted = accepted.map_err(|error| error.public())?;
@@ -52,19 +56,18 @@ pub(crate) async fn input(
     };
     let streams = StreamFilter::Both;
     let written = |error: PublicError| error.effects(Effects::Started);
-    let patience = millis(arguments.yield_time_ms);
-    if !patience.is_zero() {
+    if let Some(mut place) = place {
         let end = Instant::now() + patience;
         let probe = output_probe(streams, &look);
         let target = Target { handle, cursor: accepted.cursor_before, probe };
-        let waited = supervisor
+        let waited = place
             .wait(owner, WaitMode::Any, Until::Probe, vec![target], patience)
             .await
             .map_err(|error| written(error.public()))?;
         let quiet = millis(arguments.quiet_ms);
         if !quiet.is_zero() && waited.iter().all(|target| target.satisfied) {
             let within = end.saturating_duration_since(Instant::now());
-            supervisor.quiet(owner, &handle, quiet, within).await.map_err(|error| written(error.public()))?;
+            place.quiet(owner, &handle, quiet, within).await.map_err(|error| written(error.public()))?;
         }
     }
     let source = Supervised { supervisor, owner, handle, streams };

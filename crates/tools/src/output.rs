@@ -100,7 +100,8 @@ async fn wait(
         return Ok(());
     }
     let until = if awaited.until == UntilChoice::Exit { Until::Exit } else { Until::Probe };
-    let waited = supervisor
+    let mut place = supervisor.reserve_wait().map_err(|error| error.public())?;
+    let waited = place
         .wait(owner, awaited.mode, until, targets, awaited.timeout)
         .await
         .map_err(|error| error.public())?;
@@ -109,7 +110,7 @@ async fn wait(
         if target.satisfied && running && until == Until::Probe && !awaited.quiet.is_zero() {
             let within = end.saturating_duration_since(Instant::now());
             // A process that went away meanwhile is told so by its read.
-            let _ = supervisor.quiet(owner, &target.handle, awaited.quiet, within).await;
+            let _ = place.quiet(owner, &target.handle, awaited.quiet, within).await;
         }
         if let Some(found) = target.probe.and_then(found)
             && let Some(reading) = readings.iter_mut().find(|reading| reading.handle == target.handle)
