@@ -21,11 +21,15 @@ use crate::{Clock, Pace};
 
 /// Read buffers begin small, so that a process that prints nothing costs little, and grow while they are filled.
 const BUFFER_FIRST: usize = 2 * 1024;
-const BUFFER_LAST: usize = 256 * 1024;
+const BUFFER_LAST: usize = 64 * 1024;
 
-/// The most that is appended on the runtime's own threads: a write of this size to the page cache takes some tens
-/// of microseconds. What is larger goes to the blocking pool.
-const INLINE_APPEND: usize = 32 * 1024;
+/// Appending a full buffer to the page cache takes some tens of microseconds, less than a hop to the blocking pool and
+/// back on a busy machine, so it is done in place. A disk that is behind makes one append take longer than this: the
+/// next ones go to the blocking pool, until one of them is quick again.
+const SLOW_APPEND: Duration = Duration::from_millis(2);
+
+/// How much is appended in place before other tasks of the same thread get their turn.
+const TURN_BYTES: usize = 256 * 1024;
 
 /// The most that is read after a drain was told to end: what full pipes hold.
 const SWEEP_MAX: usize = 4 * 1024 * 1024;
@@ -76,7 +80,17 @@ impl Drain {
         let pace = pace.map(|pace| Pacer { pace, pausing, lifted: unpaced.clone() });
         let sizes = watch::Sender::new(None);
         let resized = sizes.subscribe();
-        let reader = Reader { entry, clock, spool: Some(spool), taps, turn: 0, pace, resized };
+        let reader = Reader {
+            entry,
+            clock,
+            spool: Some(spool),
+            taps,
+            turn: 0,
+            pace,
+            slow: false,
+            in_place: 0,
+            resized,
+        };
         let stopped = stop.clone();
         let task = tokio::spawn(async move {
             let spool = reader.run(stopped).await;
@@ -103,6 +117,10 @@ struct Reader {
     /// Which tap is asked first: the one after that which was read last, so that neither starves the other.
     turn: usize,
     pace: Option<Pacer>,
+    /// Whether the last append took long.
+    slow: bool,
+    /// Bytes appended in place since other tasks had their turn.
+    in_place: usize,
     resized: watch::Receiver<Option<TerminalSize>>,
 }
 
@@ -242,20 +260,22 @@ impl Reader {
     async fn append(&mut self, stream: Stream, buffer: Vec<u8>, end: usize) -> Vec<u8> {
         let Some(mut spool) = self.spool.take() else { return buffer };
         let now = self.clock.now();
-        let (spool, buffer, appended) = if end <= INLINE_APPEND {
+        let append = move || {
+            let began = Instant::now();
             let appended = spool.append(stream, now, &buffer[..end]);
-            (spool, buffer, appended)
-        } else {
-            let append = move || {
-                let appended = spool.append(stream, now, &buffer[..end]);
-                (spool, buffer, appended)
-            };
+            (spool, buffer, appended, began.elapsed() > SLOW_APPEND)
+        };
+        let (spool, buffer, appended, slow) = if self.slow {
             match tokio::task::spawn_blocking(append).await {
                 Ok(back) => back,
                 // A panic took the spool; what is on disk is recovered when the process settles.
                 Err(_) => return Vec::new(),
             }
+        } else {
+            self.in_place += end;
+            append()
         };
+        self.slow = slow;
         self.spool = Some(spool);
         {
             let mut record = self.entry.record();
@@ -263,6 +283,10 @@ impl Reader {
             record.manifest.storage_degraded |= appended.degraded;
         }
         self.entry.progress.send_replace(Progress { total_bytes: appended.total_bytes, at: Instant::now() });
+        if self.in_place >= TURN_BYTES {
+            self.in_place = 0;
+            tokio::task::yield_now().await;
+        }
         buffer
     }
 }

@@ -169,7 +169,9 @@ pub(crate) fn never_ran(manifest: &Manifest) -> bool {
 /// Syncs the output and gives its window back: a terminal manifest never names bytes that a power cut can take.
 async fn settle_spool(shared: &Arc<Shared>, entry: &Arc<Entry>, spool: Option<Spool>) -> (u64, bool) {
     let (owner, entry) = (Arc::clone(shared), Arc::clone(entry));
-    let settled = blocking(move || {
+    let untouched = |spool: &Spool| spool.total_bytes() == 0 && spool.reader().disk_bytes() == 0;
+    let nothing_to_sync = spool.as_ref().is_some_and(untouched);
+    let settle = move || {
         let mut degraded = false;
         let spool = spool.or_else(|| {
             degraded = true;
@@ -188,8 +190,9 @@ async fn settle_spool(shared: &Arc<Shared>, entry: &Arc<Entry>, spool: Option<Sp
         degraded |= reader.degraded();
         entry.settle_reader(reader);
         (disk_bytes, degraded)
-    });
-    settled.await.unwrap_or((0, true))
+    };
+    // A process that printed nothing has no files to wait for, and is spared a hop.
+    if nothing_to_sync { settle() } else { blocking(settle).await.unwrap_or((0, true)) }
 }
 
 async fn save_terminal(

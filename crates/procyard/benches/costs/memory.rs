@@ -69,12 +69,12 @@ impl Task {
         }
     }
 
-    /// How often its threads were given a processor.
+    /// How often its threads went to sleep, which is how often they were woken.
     pub(crate) fn switches(&self) -> anyhow::Result<u64> {
         let mut sum = 0;
         for thread in std::fs::read_dir(self.path("task"))? {
             let status = std::fs::read_to_string(thread?.path().join("status"))?;
-            for line in status.lines().filter(|line| line.contains("ctxt_switches")) {
+            for line in status.lines().filter(|line| line.starts_with("voluntary_ctxt_switches")) {
                 sum += line
                     .split_ascii_whitespace()
                     .nth(1)
