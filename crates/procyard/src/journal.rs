@@ -130,3 +130,93 @@ fn record_of(notice: &Notice) -> NotificationRecord {
         finished_at: notice.finished_at,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use procyard_core::{EventId, EventKind, ExecutionId, Handle, Identity, LoopId, Origin, State};
+    use procyard_journal::{EventFilter, JournalOptions};
+
+    use super::*;
+
+    fn event(number: u32) -> LifecycleEvent {
+        let mut id = [1; 16];
+        id[..4].copy_from_slice(&number.to_be_bytes());
+        let owner = Owner { session: SessionId::from_random([2; 16]), loop_id: LoopId::from_random([3; 16]) };
+        let origin = Origin { execution: ExecutionId::from_random([4; 16]) };
+        LifecycleEvent {
+            id: EventId::from_random(id),
+            identity: Identity { handle: Handle::from_bytes([5; 16]), owner, origin },
+            kind: EventKind::Started,
+            state: State::Running,
+            reason: None,
+            created_at: Timestamp::from_unix_micros(1),
+            started_at: Some(Timestamp::from_unix_micros(2)),
+            finished_at: None,
+            exit_code: None,
+            signal: None,
+            diagnostic: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_refused_for_good_keeps_nothing_behind_it_waiting() {
+        let place = tempfile::tempdir().unwrap();
+        let journal = Journal::open(&place.path().join(FILE)).unwrap();
+        let publisher = services_over(&journal).publisher.unwrap();
+        publisher.publish(&event(1)).await.unwrap();
+        publisher.publish(&event(1)).await.unwrap();
+        let taken = LifecycleEvent { created_at: Timestamp::from_unix_micros(0), ..event(1) };
+        publisher.publish(&taken).await.unwrap();
+        publisher.publish(&event(2)).await.unwrap();
+        let page = journal.events_after(0, 10, &EventFilter::all()).unwrap();
+        assert_eq!(page.events, [(1, event(1)), (2, event(2))]);
+        close_journal(journal).await;
+        assert!(publisher.publish(&event(3)).await.is_err(), "what may be taken later is asked for again");
+    }
+
+    #[tokio::test]
+    async fn at_the_ceiling_the_oldest_give_way_and_the_newest_is_taken_when_it_comes_again() {
+        let place = tempfile::tempdir().unwrap();
+        let options = JournalOptions { max_bytes: 128 * 1024 };
+        let journal = Journal::open_with(&place.path().join(FILE), options).unwrap();
+        let publisher = services_over(&journal).publisher.unwrap();
+        let mut refused = None;
+        for number in 0..1000 {
+            if publisher.publish(&event(number)).await.is_err() {
+                refused = Some(number);
+                break;
+            }
+        }
+        let refused = refused.expect("the ceiling is met");
+        publisher.publish(&event(refused)).await.unwrap();
+        let page = journal.events_after(0, 10, &EventFilter::all()).unwrap();
+        assert_eq!(page.events.last(), Some(&(u64::from(refused) + 1, event(refused))));
+        assert!(page.bounds.retained_from > 1);
+    }
+
+    #[tokio::test]
+    async fn a_notice_is_recorded_with_everything_that_it_says() {
+        let place = tempfile::tempdir().unwrap();
+        let journal = Journal::open(&place.path().join(FILE)).unwrap();
+        let notifier = services_over(&journal).notifier.unwrap();
+        let owner = event(1).identity.owner;
+        let notice = Notice {
+            id: procyard_core::NotificationId::from_random([6; 16]),
+            kind: NoticeKind::Stalled { quiet: Duration::from_millis(2500), total_bytes: 7 },
+            handle: event(1).identity.handle,
+            state: State::Running,
+            reason: None,
+            exit_code: None,
+            started_at: Some(Timestamp::from_unix_micros(2)),
+            finished_at: None,
+        };
+        notifier.notify(owner, &notice).await.unwrap();
+        notifier.notify(owner, &notice).await.unwrap();
+        let page = journal.pending(owner, 0, 10).unwrap();
+        assert_eq!(page.entries.len(), 1);
+        let record = &page.entries[0].record;
+        assert_eq!(record.kind, NotificationKind::Stalled { quiet_ms: 2500, total_bytes: 7 });
+        assert_eq!((record.id, record.handle, record.state), (notice.id, notice.handle, notice.state));
+        assert_eq!(record.started_at, notice.started_at);
+    }
+}
