@@ -118,6 +118,11 @@ impl Base {
         Leaf::open(self.path.join(tree.to_string()))
     }
 
+    /// Where it is, for who sweeps it when its owners are gone.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Kills everything below.
     pub(crate) fn kill(&self) -> io::Result<()> {
         write_to(&self.path.join("cgroup.kill"), "1")?;

@@ -10,6 +10,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
 use nix::fcntl::OFlag;
@@ -147,7 +148,7 @@ impl Guardian {
             },
         };
         let hello = Hello {
-            cgroup: base.is_some(),
+            base: base.as_ref().map(|(base, _)| base.path().as_os_str().as_bytes().to_vec()),
             no_cgroup,
             proc_children: tree::kernel_lists_children(),
             clone_into_cgroup: base.as_ref().is_some_and(|(_, entry)| *entry == Entry::Cloned),
@@ -241,7 +242,8 @@ impl Guardian {
         if self.orphaned.is_empty() {
             return;
         }
-        if !childless && tree::own_children().iter().any(|pid| !self.shims.contains_key(pid)) {
+        let is_shim = |pid: &Pid| self.shims.contains_key(pid);
+        if !childless && !tree::own_children().is_some_and(|children| children.iter().all(is_shim)) {
             return;
         }
         let (base, supervisor, outbox) = (&self.base, &self.supervisor, &mut self.outbox);

@@ -34,6 +34,8 @@ mod enter;
 mod options;
 
 #[cfg(target_os = "linux")]
+mod aftermath;
+#[cfg(target_os = "linux")]
 mod cgroup;
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;

@@ -3,10 +3,12 @@
 //! Not for single trees: see [`crate::process`].
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,17 +22,20 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{oneshot, watch};
 
-use crate::HostError;
+use crate::aftermath::{Aftermath, Next, guardians};
 use crate::enter::GUARDIAN_ARGUMENT;
 use crate::sys::pidfd_signal;
 use crate::wire::{
     FDS_MAX, FromGuardian, Hello, PROTOCOL, Received, ToGuardian, WantedTier, packet_pair, receive, send,
 };
+use crate::{HostError, HostOptions};
 
 /// How long a guardian may take to answer; a sweep of what was left is part of that.
 const HELLO_MAX: Duration = Duration::from_secs(30);
 /// How long a wait for the guardian goes on before it is continued again: somebody may have stopped it.
 const ATTENTION: Duration = Duration::from_secs(1);
+/// How long a dead guardian's cgroups are swept where that proves nothing.
+const SWEEP_MAX: Duration = Duration::from_secs(10);
 /// Kept for the guardian, whose environment is otherwise empty: without them a program may not load.
 const LOADER_VARIABLES: [&str; 2] = ["LD_LIBRARY_PATH", "LLVM_PROFILE_FILE"];
 
@@ -58,6 +63,17 @@ struct Shared {
 }
 
 impl Shared {
+    fn new(socket: OwnedFd, child: &Child) -> std::io::Result<Self> {
+        // It is our child and not reaped, so the number is its own.
+        let life = crate::sys::pidfd_open(child.id().cast_signed())?;
+        Ok(Self {
+            socket: crate::sys::watched(socket, Interest::READABLE | Interest::WRITABLE)?,
+            life: crate::sys::watched(life, Interest::READABLE)?,
+            alive: AtomicBool::new(true),
+            orphans: Mutex::new(HashMap::new()),
+        })
+    }
+
     fn orphans(&self) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<bool>>> {
         self.orphans.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -65,21 +81,26 @@ impl Shared {
 
 impl Link {
     /// Starts a guardian. Blocks, in the context of a runtime.
-    pub(crate) fn open(program: &Path, tier: WantedTier, held: &[OwnedFd]) -> Result<Arc<Self>, HostError> {
-        let (socket, hello, child) = spawn(program, tier, held)?;
-        // It is our child and not reaped, so the number is its own.
-        let life = crate::sys::pidfd_open(child.id().cast_signed())
-            .map_err(Into::into)
-            .and_then(|life| crate::sys::watched(life, Interest::READABLE))
-            .map_err(HostError::Guardian)?;
-        let socket = crate::sys::watched(socket, Interest::READABLE | Interest::WRITABLE)
-            .map_err(HostError::Guardian)?;
+    pub(crate) fn open(
+        program: &Path,
+        tier: WantedTier,
+        options: &HostOptions,
+    ) -> Result<Arc<Self>, HostError> {
         let null = File::options().read(true).write(true).open("/dev/null").map_err(HostError::Guardian)?;
-        let (alive, orphans) = (AtomicBool::new(true), Mutex::new(HashMap::new()));
-        let shared = Arc::new(Shared { socket, life, alive, orphans });
+        let (child, socket) = spawn(program)?;
+        let met = greet(&socket, tier, &options.held)
+            .and_then(|hello| Ok((hello, Shared::new(socket, &child).map_err(HostError::Guardian)?)));
+        let (hello, shared) = match met {
+            Ok((hello, shared)) => (hello, Arc::new(shared)),
+            Err(error) => {
+                discard(child);
+                return Err(error);
+            }
+        };
+        let base = hello.base.clone().map(|path| PathBuf::from(OsString::from_vec(path)));
         let (ending, ended) = watch::channel(false);
-        // Ends by itself when the guardian does; `closed` waits for that.
-        tokio::spawn(listen(Arc::clone(&shared), child, ending));
+        // Ends by itself when the guardian does and what it left; `close` waits for that.
+        tokio::spawn(listen(Arc::clone(&shared), child, base, options.adopt_orphans, ending));
         Ok(Arc::new(Self { shared, hello, null, next_tree: AtomicU64::new(1), ended }))
     }
 
@@ -89,7 +110,7 @@ impl Link {
 
     /// What contains its trees.
     pub(crate) fn tier(&self) -> Tier {
-        if self.hello.cgroup { Tier::CGROUP } else { Tier::SUBREAPER }
+        if self.hello.base.is_some() { Tier::CGROUP } else { Tier::SUBREAPER }
     }
 
     /// Hands a start over; `EPIPE` when there is no guardian any more, and then it was not handed over.
@@ -171,7 +192,7 @@ impl OrphanNotice {
         &self.link
     }
 
-    /// Whether the guardian proved that nothing of the tree is left; false when there is no guardian to tell.
+    /// Whether it was proven that nothing of the tree is left: by the guardian, or after its death by who did its work.
     pub(crate) async fn proven(mut self) -> bool {
         let link = Arc::clone(&self.link);
         link.attended(&mut self.proven).await.unwrap_or(false)
@@ -184,8 +205,14 @@ impl Drop for OrphanNotice {
     }
 }
 
-/// Takes in what the guardian says until it is gone, then reaps it.
-async fn listen(shared: Arc<Shared>, mut child: Child, ending: watch::Sender<bool>) {
+/// Takes in what the guardian says until it is gone, then reaps it and sees to what it left.
+async fn listen(
+    shared: Arc<Shared>,
+    mut child: Child,
+    base: Option<PathBuf>,
+    adopts: bool,
+    ending: watch::Sender<bool>,
+) {
     loop {
         let received = shared
             .socket
@@ -206,24 +233,56 @@ async fn listen(shared: Arc<Shared>, mut child: Child, ending: watch::Sender<boo
         }
     }
     shared.alive.store(false, Ordering::Release);
-    shared.orphans().clear();
     // Its end of the socket is closed before it ends: it still ends its trees, or it was killed.
     let _ = shared.life.readable().await;
-    let _ = child.wait();
+    let guardian = child.id().cast_signed();
+    let killed = {
+        let mut guardians = guardians();
+        guardians.living.remove(&guardian);
+        // By itself it ends only when nothing is left.
+        let killed = !child.wait().is_ok_and(|status| status.success());
+        if killed {
+            guardians.ended.insert(guardian);
+        }
+        killed
+    };
+    let proven = !killed || see_to(Aftermath::new(guardian, base, adopts), adopts).await;
+    for (_, waiting) in shared.orphans().drain() {
+        let _ = waiting.send(proven);
+    }
     ending.send_replace(true);
+}
+
+/// Ends what a killed guardian left; tells whether all of it is proven gone. Without orphans that come to us nothing ever
+/// is, and what cannot be ended soon is left to the sweep of the next guardian.
+async fn see_to(mut aftermath: Aftermath, adopts: bool) -> bool {
+    let began = Instant::now();
+    loop {
+        // Reading all of /proc takes a while; each step is bounded, so that a runtime can end between two.
+        let stepping = tokio::task::spawn_blocking(move || {
+            let next = aftermath.step();
+            (aftermath, next)
+        });
+        let Ok((same, next)) = stepping.await else { return false };
+        aftermath = same;
+        match next {
+            Next::Done => return adopts,
+            _ if !adopts && began.elapsed() > SWEEP_MAX => return false,
+            Next::Step => {}
+            Next::Rest(rest) => tokio::time::sleep(rest).await,
+        }
+    }
 }
 
 #[expect(
     clippy::disallowed_methods,
     reason = "the guardian is the one program that this crate spawns this way"
 )]
-fn spawn(program: &Path, tier: WantedTier, held: &[OwnedFd]) -> Result<(OwnedFd, Hello, Child), HostError> {
-    if held.len() > FDS_MAX {
-        return Err(HostError::TooManyHeld(FDS_MAX));
-    }
+fn spawn(program: &Path) -> Result<(Child, OwnedFd), HostError> {
     let (ours, theirs) = packet_pair().map_err(|errno| HostError::Guardian(errno.into()))?;
     let loader = LOADER_VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
-    let mut child = Command::new(program)
+    let mut guardians = guardians();
+    let child = Command::new(program)
         .arg0("procyard-guardian")
         .arg(GUARDIAN_ARGUMENT)
         .env_clear()
@@ -233,22 +292,29 @@ fn spawn(program: &Path, tier: WantedTier, held: &[OwnedFd]) -> Result<(OwnedFd,
         .stderr(Stdio::null())
         .spawn()
         .map_err(HostError::Guardian)?;
+    guardians.living.insert(child.id().cast_signed());
+    Ok((child, ours))
+}
+
+/// Ends a guardian that has no tree yet, or a program that is none.
+fn discard(mut child: Child) {
+    let mut guardians = guardians();
+    // It is our child and not reaped.
+    let _ = child.kill();
+    let _ = child.wait();
+    guardians.living.remove(&child.id().cast_signed());
+}
+
+fn greet(socket: &OwnedFd, tier: WantedTier, held: &[OwnedFd]) -> Result<Hello, HostError> {
+    if held.len() > FDS_MAX {
+        return Err(HostError::TooManyHeld(FDS_MAX));
+    }
     let held: Vec<_> = held.iter().map(AsRawFd::as_raw_fd).collect();
-    let answer = match send(ours.as_fd(), &ToGuardian::SetUp { protocol: PROTOCOL, tier }, &held) {
-        Ok(()) => hello(&ours),
+    match send(socket.as_fd(), &ToGuardian::SetUp { protocol: PROTOCOL, tier }, &held) {
+        Ok(()) => hello(socket),
         // It has ended before it was spoken to.
         Err(Errno::EPIPE | Errno::ECONNRESET) => Err(HostError::NoAnswer),
         Err(errno) => Err(HostError::Guardian(errno.into())),
-    };
-    match answer {
-        Ok(hello) => Ok((ours, hello, child)),
-        Err(error) => {
-            drop(ours);
-            // It is our child and not reaped; a program that is no guardian must not stay.
-            let _ = child.kill();
-            let _ = child.wait();
-            Err(error)
-        }
     }
 }
 

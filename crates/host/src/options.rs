@@ -56,6 +56,12 @@ pub struct HostOptions {
     pub env_filter: Vec<String>,
     /// The shell of command lines, as `shell -c line`. By default `bash` where `PATH` has it, else `sh`.
     pub shell: Option<PathBuf>,
+    /// Makes this process a subreaper (`PR_SET_CHILD_SUBREAPER`), so that a tree whose shim and guardian are killed at once
+    /// comes to it, is ended, and proven empty. For a program whose own children, if any, stay in its session: when
+    /// a guardian was killed, every other child of the process is taken for an orphan and killed.
+    ///
+    /// Without this such a tree is ended in the cgroup tier only, and is [`Unknown`](procyard_runner::TreeProof::Unknown).
+    pub adopt_orphans: bool,
     /// The file mode creation mask of commands; by default this process's.
     pub umask: Option<u32>,
 }

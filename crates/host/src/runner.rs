@@ -68,6 +68,9 @@ impl HostRunner {
         if options.umask.is_some_and(|mask| mask > 0o777) {
             return Err(HostError::InvalidSetting("umask"));
         }
+        if options.adopt_orphans {
+            nix::sys::prctl::set_child_subreaper(true).map_err(|errno| HostError::Guardian(errno.into()))?;
+        }
         let program = match &options.guardian {
             // Also right when the file was replaced or deleted meanwhile.
             GuardianProgram::CurrentExe => PathBuf::from("/proc/self/exe"),
@@ -75,7 +78,7 @@ impl HostRunner {
         };
         let shell = find_shell(options.shell.as_deref());
         let opening = tokio::task::spawn_blocking(move || {
-            let link = Link::open(&program, wanted, &options.held);
+            let link = Link::open(&program, wanted, &options);
             (link, options, program)
         });
         let (link, options, program) =
@@ -120,7 +123,7 @@ impl HostRunner {
             if let Some(link) = inner.living_link() {
                 return Ok::<_, HostError>(link);
             }
-            let link = Link::open(&inner.program, inner.wanted, &inner.options.held)?;
+            let link = Link::open(&inner.program, inner.wanted, &inner.options)?;
             inner.current_link(|current| *current = Some(Arc::clone(&link)));
             Ok(link)
         });

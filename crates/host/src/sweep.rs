@@ -23,7 +23,8 @@ pub(crate) fn sweep(own: &Path) {
     }
 }
 
-fn end(base: &Base) {
+/// Ends what lives in a base that was taken over, and removes it if that succeeds soon.
+pub(crate) fn end(base: &Base) {
     for _ in 0..PATIENCE {
         if base.remove().is_ok() {
             return;

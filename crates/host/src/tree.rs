@@ -1,12 +1,14 @@
 //! Finding every descendant of a process, and signalling each without ever reaching a reused number.
 //!
-//! Descendants are found top-down from a *root* whose children only the root itself reaps: a shim, or the guardian. A
+//! Descendants are found top-down from a *root* whose children only the root itself reaps: a shim, the guardian, or for
+//! orphans that come to it the supervisor. A
 //! child counts as found only while a pidfd holds it, its parent is the process whose list named it, and that
 //! parent is held too. Signals go through the pidfd.
 //!
 //! Every walk goes in bounded steps, so that its caller stays responsive. Not for waiting: reaping is the root's.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use nix::errno::Errno;
@@ -29,6 +31,7 @@ pub(crate) struct Stat {
     pub(crate) state: u8,
     pub(crate) parent: Pid,
     pub(crate) group: Pid,
+    pub(crate) session: Pid,
     pub(crate) threads: u32,
     pub(crate) start: u64,
 }
@@ -45,9 +48,10 @@ impl Stat {
         let state = *fields.next()?.as_bytes().first()?;
         let parent = fields.next()?.parse().ok()?;
         let group = fields.next()?.parse().ok()?;
-        let threads = fields.nth(14)?.parse().ok()?;
+        let session = fields.next()?.parse().ok()?;
+        let threads = fields.nth(13)?.parse().ok()?;
         let start = fields.nth(1)?.parse().ok()?;
-        Some(Self { state, parent, group, threads, start })
+        Some(Self { state, parent, group, session, threads, start })
     }
 
     /// Whether it has ended. A process whose first thread has ended while others run looks like a zombie, too.
@@ -80,49 +84,81 @@ enum Listing {
 
 impl Listing {
     fn new() -> Self {
-        if kernel_lists_children() { Listing::Kernel } else { Listing::Scan(scan()) }
+        if kernel_lists_children() { Listing::Kernel } else { Listing::Scan(scan().unwrap_or_default()) }
     }
 
     fn children(&self, pid: Pid, threads: u32, found: &mut Vec<Pid>) {
         found.clear();
         match self {
             Listing::Scan(by_parent) => found.extend(by_parent.get(&pid).into_iter().flatten()),
-            Listing::Kernel if threads <= 1 => list_of_thread(pid, pid, found),
-            Listing::Kernel => {
-                for task in std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
-                    if let Some(tid) = task.file_name().to_str().and_then(|name| name.parse().ok()) {
-                        list_of_thread(pid, tid, found);
-                    }
-                }
+            // What is gone or cannot be read has no children that can be found.
+            Listing::Kernel => drop(lists_of_threads(pid, threads, found)),
+        }
+    }
+}
+
+/// Whether this says that a process is gone, or is another user's and hidden.
+fn is_gone_or_hidden(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH | libc::EACCES | libc::EPERM))
+}
+
+fn lists_of_threads(pid: Pid, threads: u32, found: &mut Vec<Pid>) -> io::Result<()> {
+    if threads <= 1 {
+        return list_of_thread(pid, pid, found);
+    }
+    for task in std::fs::read_dir(format!("/proc/{pid}/task"))? {
+        if let Some(tid) = task?.file_name().to_str().and_then(|name| name.parse().ok()) {
+            match list_of_thread(pid, tid, found) {
+                Err(error) if !is_gone_or_hidden(&error) => return Err(error),
+                _ => {}
             }
         }
     }
+    Ok(())
 }
 
-fn list_of_thread(pid: Pid, tid: Pid, found: &mut Vec<Pid>) {
-    if let Ok(list) = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/children")) {
-        found.extend(list.split_ascii_whitespace().filter_map(|pid| pid.parse::<Pid>().ok()));
-    }
+fn list_of_thread(pid: Pid, tid: Pid, found: &mut Vec<Pid>) -> io::Result<()> {
+    let list = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/children"))?;
+    found.extend(list.split_ascii_whitespace().filter_map(|pid| pid.parse::<Pid>().ok()));
+    Ok(())
 }
 
-fn scan() -> HashMap<Pid, Vec<Pid>> {
+/// Every process that can be seen, by its parent. A failure when one may have been missed.
+fn scan() -> io::Result<HashMap<Pid, Vec<Pid>>> {
     let mut by_parent: HashMap<Pid, Vec<Pid>> = HashMap::new();
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        if let Some(stat) = Stat::read(pid) {
-            by_parent.entry(stat.parent).or_default().push(pid);
+    for entry in std::fs::read_dir("/proc")? {
+        let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        match std::fs::read(format!("/proc/{pid}/stat")) {
+            Ok(line) => {
+                let stat = Stat::parse(&line).ok_or(io::ErrorKind::InvalidData)?;
+                by_parent.entry(stat.parent).or_default().push(pid);
+            }
+            Err(error) if is_gone_or_hidden(&error) => {}
+            Err(error) => return Err(error),
         }
     }
-    by_parent
+    Ok(by_parent)
 }
 
-/// The children of the calling process itself. Complete but for those that come to it later: only it takes any off
-/// the list, and new ones are put at its end.
-pub(crate) fn own_children() -> Vec<Pid> {
+/// The children of the calling process itself; `None` when they cannot be told. Complete but for those that come to it
+/// later: only it takes any off the list, and new ones are put at its end.
+///
+/// Where there are several threads, children go from the list of one that ends to another's, which may have been read
+/// already; so all processes are looked through as well.
+pub(crate) fn own_children() -> Option<Vec<Pid>> {
     let pid = nix::unistd::getpid().as_raw();
+    let threads = Stat::read(pid)?.threads;
+    let lists = kernel_lists_children();
     let mut found = Vec::new();
-    Listing::new().children(pid, 1, &mut found);
-    found
+    if lists {
+        lists_of_threads(pid, threads, &mut found).ok()?;
+    }
+    if !lists || threads > 1 {
+        found.extend(scan().ok()?.remove(&pid).into_iter().flatten());
+        found.sort_unstable();
+        found.dedup();
+    }
+    Some(found)
 }
 
 /// A descendant as a walk met it.
@@ -145,12 +181,13 @@ pub(crate) struct Pass {
 }
 
 impl Pass {
-    /// Begins a pass from the calling process, which has one thread, leaving out children in `skip`.
+    /// Begins a pass from the calling process, leaving out children in `skip`.
     pub(crate) fn new(skip: &dyn Fn(Pid) -> bool) -> Self {
         let root = nix::unistd::getpid().as_raw();
         let listing = Listing::new();
         let mut children = Vec::new();
-        listing.children(root, 1, &mut children);
+        let threads = Stat::read(root).map_or(1, |stat| stat.threads);
+        listing.children(root, threads, &mut children);
         children.retain(|pid| !skip(*pid));
         Self { listing, queue: VecDeque::new(), children, at: Some((root, None)), members: Vec::new() }
     }
@@ -332,14 +369,14 @@ mod tests {
     fn a_name_with_parentheses_and_spaces_hides_no_field() {
         let line = b"42 (a) b (c) S 7 9 9 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 3 0 98765 1 2 3";
         let stat = Stat::parse(line).unwrap();
-        assert_eq!(stat, Stat { state: b'S', parent: 7, group: 9, threads: 3, start: 98765 });
+        assert_eq!(stat, Stat { state: b'S', parent: 7, group: 9, session: 9, threads: 3, start: 98765 });
         assert!(Stat::parse(b"42 (cut").is_none());
         assert!(Stat::parse(b"42 (cut) S 1").is_none());
     }
 
     #[test]
     fn a_first_thread_that_ended_before_the_others_is_no_dead_process() {
-        let dead = Stat { state: b'Z', parent: 1, group: 1, threads: 1, start: 1 };
+        let dead = Stat { state: b'Z', parent: 1, group: 1, session: 1, threads: 1, start: 1 };
         assert!(dead.is_dead());
         let leaderless = Stat { threads: 2, ..dead };
         assert!(!leaderless.is_dead() && leaderless.is_leaderless() && !dead.is_leaderless());
@@ -352,12 +389,13 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
         let pid = Pid::try_from(child.id()).unwrap();
         let own = nix::unistd::getpid().as_raw();
-        assert!(scan()[&own].contains(&pid));
+        assert!(scan().unwrap()[&own].contains(&pid));
+        assert!(own_children().unwrap().contains(&pid));
         let mut listed = Vec::new();
         // More than one thread: the child is on the list of the thread that forked it.
         Listing::Kernel.children(own, 2, &mut listed);
         assert!(listed.contains(&pid) || !kernel_lists_children());
-        Listing::Scan(scan()).children(own, 2, &mut listed);
+        Listing::Scan(scan().unwrap()).children(own, 2, &mut listed);
         assert!(listed.contains(&pid));
         child.kill().unwrap();
         child.wait().unwrap();

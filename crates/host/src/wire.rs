@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// Changes whenever a message does.
-pub(crate) const PROTOCOL: u32 = 1;
+pub(crate) const PROTOCOL: u32 = 2;
 /// No packet is longer; start bodies travel in a memory file instead.
 pub(crate) const MESSAGE_MAX: usize = 4096;
 /// The most descriptors that one packet takes (`SCM_MAX_FD` is 253).
@@ -58,8 +58,8 @@ pub(crate) enum FromGuardian {
 /// What a guardian offers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Hello {
-    /// Whether trees get a leaf cgroup.
-    pub(crate) cgroup: bool,
+    /// The cgroup directory in which trees get leaves, if they do.
+    pub(crate) base: Option<Vec<u8>>,
     /// Why they do not, where that was not asked for.
     pub(crate) no_cgroup: Option<String>,
     /// Whether `/proc/<pid>/task/<tid>/children` exists.

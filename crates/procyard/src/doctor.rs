@@ -51,6 +51,7 @@ fn row(subject: &str, says: impl Display) -> String {
 
 fn containment(report: &ContainmentReport) -> String {
     let mut text = row("containment", format_args!("{}: {}", report.tier, meaning(&report.tier)));
+    text.push_str(&row("", mass_kill(&report.tier)));
     for (tier, why) in &report.unavailable {
         text.push_str(&row("", format_args!("{tier} is not used: {why}")));
     }
@@ -74,6 +75,15 @@ fn meaning(tier: &Tier) -> &'static str {
         "each command has a subreaper above it; what it leaves behind is found and ended"
     } else {
         "a tier of its own"
+    }
+}
+
+/// What a command of the same user does by `kill -9 -1`, which ends all of ours at once.
+fn mass_kill(tier: &Tier) -> &'static str {
+    if *tier == Tier::CGROUP {
+        "if a command kills all of this user's processes (kill -9 -1), the next start ends what is left"
+    } else {
+        "if a command kills all of this user's processes (kill -9 -1), nothing ends what is left of it"
     }
 }
 

@@ -68,7 +68,9 @@ impl Session {
         };
         let services = journal.as_ref().map_or_else(Services::discard, services_over);
         let lock = root.lock_descriptor().context("the session's lock cannot be shared")?;
-        let options = HostOptions { held: lock.into_iter().collect(), ..HostOptions::default() };
+        let held = lock.into_iter().collect();
+        // Nobody else starts children in this process.
+        let options = HostOptions { held, adopt_orphans: true, ..HostOptions::default() };
         let runner = HostRunner::start(options).await?;
         let supervisor = Supervisor::new(session, limits, root.dir());
         let restored = supervisor.activate(services).await?;

@@ -63,7 +63,9 @@ impl RunnerError {
     pub fn spawn(failure: SpawnFailure) -> Self {
         let message = match failure {
             SpawnFailure::NotFound => "the program was not found; check its name and PATH",
-            SpawnFailure::NotExecutable => "the file is not executable on this machine, or its interpreter is missing",
+            SpawnFailure::NotExecutable => {
+                "the file is not executable on this machine, or its interpreter is missing"
+            }
             SpawnFailure::PermissionDenied => "permission to execute the program was denied",
             SpawnFailure::Workdir => "the working directory does not exist or cannot be entered",
             SpawnFailure::TooLong => "the arguments and environment are too long",

@@ -10,6 +10,7 @@ use procyard_host::{HostOptions, HostRunner, TierChoice};
 use procyard_runner::{Process, Runner, Signal, Tier, TreeProof};
 
 use crate::gallery::GALLERY;
+use crate::leaks::children;
 use crate::scene::{
     Recorded, Scene, assert_emptied, block_on, eventually, on_each_tier, request_at, runner, start, within,
 };
@@ -54,6 +55,10 @@ pub(crate) fn trials() -> Vec<Trial> {
         "a_tree_that_nobody_can_vouch_for_is_never_called_empty",
         killed_shim_and_guardian,
     ));
+    trials.extend(on_each_tier(
+        "a_supervisor_that_adopts_ends_what_guardian_and_shims_killed_at_once_leave",
+        adopting_supervisor,
+    ));
     trials.extend(on_each_tier("a_held_lock_is_free_only_when_the_trees_are_gone", held_lock));
     trials
 }
@@ -73,11 +78,15 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    #[expect(clippy::disallowed_methods, reason = "a supervisor to be killed")]
     fn run(tier: &Tier, command_lines: &[&str]) -> Self {
+        Self::run_as("as-supervisor", tier, command_lines)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a supervisor to be killed")]
+    fn run_as(role: &str, tier: &Tier, command_lines: &[&str]) -> Self {
         let scene = Scene::new();
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["as-supervisor", tier.as_str()])
+            .args([role, tier.as_str()])
             .envs(scene.environment())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -128,11 +137,47 @@ pub(crate) fn be_supervisor(tier: &str) {
     });
 }
 
+/// In a process of its own: starts the command lines that it reads, and says of each when it is proven empty. A child
+/// of its own stays.
+#[expect(clippy::disallowed_methods, reason = "a child that is none of the runner's")]
+pub(crate) fn be_adopter(tier: &str) {
+    let tier = [Tier::CGROUP, Tier::SUBREAPER].into_iter().find(|known| known.as_str() == tier).unwrap();
+    let environment = crate::scene::environment(std::env::var_os("PIDS").unwrap().as_ref());
+    let mut own = Command::new("sleep").arg("1000").spawn().unwrap();
+    block_on(async {
+        let options =
+            HostOptions { tier: TierChoice::Require(tier), adopt_orphans: true, ..HostOptions::default() };
+        let runner = HostRunner::start(options).await.unwrap();
+        let mut processes = Vec::new();
+        for line in std::io::stdin().lines() {
+            let wanted = request_at(&line.unwrap(), &environment);
+            processes.push(start(&runner, wanted).await.unwrap());
+        }
+        println!("ready");
+        for process in &processes {
+            println!("{:?}", within(process.emptied()).await);
+            within(process.wait()).await;
+        }
+        let next = start(&runner, request_at("exit 0", &[])).await.unwrap();
+        println!("next {:?}", within(next.emptied()).await);
+        within(runner.shutdown()).await;
+        let living = own.try_wait().unwrap().is_none();
+        println!("{}", if living { "own child lives" } else { "own child died" });
+        own.kill().unwrap();
+        own.wait().unwrap();
+        println!("{:?}", children(std::process::id().cast_signed()));
+    });
+}
+
 /// Kills them in one instant: all are stopped before the first dies. Named from the top: who is above continues what is
 /// below.
 fn kill_at_once(parts: &[Recorded]) {
-    parts.iter().for_each(|part| part.signal(Number::SIGSTOP));
-    parts.iter().rev().for_each(|part| part.signal(Number::SIGKILL));
+    for part in parts {
+        part.signal(Number::SIGSTOP);
+    }
+    for part in parts.iter().rev() {
+        part.signal(Number::SIGKILL);
+    }
 }
 
 /// The leader is the one recorded process whose parent is a shim: the others' parents are in the tree.
@@ -294,8 +339,31 @@ async fn killed_shim_and_guardian(tier: Tier) {
     assert_eq!(within(process.tree()).await, TreeProof::Unknown);
     assert_eq!(within(process.wait()).await.status, None);
     assert!(within(process.signal(Signal::Kill)).await.is_err());
+    if tier == Tier::CGROUP {
+        scene.assert_no_survivor();
+    }
     for left in scene.recorded() {
         left.signal(Number::SIGKILL);
+    }
+}
+
+async fn adopting_supervisor(tier: Tier) {
+    for doomed_shims in 1..=2 {
+        let mut supervisor = Supervisor::run_as("as-adopter", &tier, &[TREE, TREE]);
+        let recorded = supervisor.scene.wait_for_records(2 * TREE_RECORDS);
+        let (_, guardian) = shim_and_guardian(&recorded);
+        let shims = children(guardian.pid);
+        assert_eq!(shims.len(), 2);
+        let mut doomed = vec![guardian];
+        doomed.extend(shims.iter().take(doomed_shims).map(|shim| Recorded::of(*shim).unwrap()));
+        kill_at_once(&doomed);
+        supervisor.expect("Empty");
+        supervisor.expect("Empty");
+        supervisor.scene.assert_no_survivor();
+        supervisor.expect("next Empty");
+        supervisor.expect("own child lives");
+        // No zombie either.
+        supervisor.expect("[]");
     }
 }
 

@@ -26,7 +26,7 @@ fn descriptors(pid: &str) -> usize {
 }
 
 /// The children of all threads of a process.
-fn children(pid: i32) -> Vec<i32> {
+pub(crate) fn children(pid: i32) -> Vec<i32> {
     let lists = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().map(|task| {
         // A thread of a runtime may end meanwhile; its children then are another's.
         std::fs::read_to_string(task.unwrap().path().join("children")).unwrap_or_default()

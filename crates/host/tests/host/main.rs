@@ -29,6 +29,7 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     match arguments.next().as_deref() {
         Some("as-supervisor") => return deaths::be_supervisor(&arguments.next().unwrap()),
+        Some("as-adopter") => return deaths::be_adopter(&arguments.next().unwrap()),
         Some("as-leaderless") => gallery::be_leaderless(),
         Some("as-subreaper") => return gallery::be_subreaper(),
         Some("as-root") => return ordinary_user::be_root(&arguments.next().unwrap()),
