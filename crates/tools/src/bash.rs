@@ -8,10 +8,12 @@ use std::time::Duration;
 use procyard_api::{BashArguments, BashResult, LeftoversReport};
 use procyard_core::{
     Effects, ErrorCode, ExecutionId, Handle, LeaseHolder, Origin, Outcome, PublicError, State,
+    WorkspaceAccess,
 };
-use procyard_runner::{PreparedProcess, ProcessRequest};
+use procyard_runner::ProcessRequest;
 use procyard_supervisor::{
-    Lease, Snapshot, StartOptions, Started, StreamFilter, SupervisorError, Target, Until, WaitMode, WaitPlace,
+    Lease, Snapshot, StartOptions, Started, StreamFilter, SupervisorError, Target, Telling, Until, WaitMode,
+    WaitPlace,
 };
 
 use crate::headtail::head_and_tail;
@@ -34,6 +36,7 @@ pub(crate) async fn bash(
     toolbox: &Toolbox,
     arguments: BashArguments,
     context: &CallContext,
+    telling: &mut Telling,
 ) -> Result<Answer, PublicError> {
     let supervisor = toolbox.supervisor();
     let plan = Plan::new(arguments, toolbox.options(), supervisor.limits(), toolbox.lasting())?;
@@ -42,7 +45,15 @@ pub(crate) async fn bash(
         Mode::Background(wait) if wait.is_zero() => None,
         _ => Some(supervisor.reserve_wait().map_err(|error| error.public())?),
     };
+    if place.is_some() && matches!(plan.mode, Mode::Background(_)) {
+        // Its end may come, and be due, before its handle is known here.
+        telling.starts();
+    }
     let (handle, new) = start(toolbox, &plan, context).await?;
+    if place.is_some() || !new {
+        // Before the wait and the hand-over: an end that comes during this call is this call's to tell.
+        telling.outcome(handle);
+    }
     let call = Call { toolbox, plan: &plan, handle };
     let owned = new && !matches!(plan.mode, Mode::Background(_));
     let guard = owned.then(|| AbandonGuard::new(supervisor.clone(), toolbox.owner(), handle));
@@ -85,7 +96,7 @@ async fn start(toolbox: &Toolbox, plan: &Plan, context: &CallContext) -> Result<
         ..ProcessRequest::new(plan.command.clone(), plan.workdir.clone(), origin)
     };
     let prepared = runner.prepare(request).await.map_err(|error| error.public())?;
-    let lease = lease(toolbox, prepared.as_ref()).await?;
+    let lease = lease(toolbox, prepared.effective_access()).await?;
     let options = StartOptions {
         background: matches!(plan.mode, Mode::Background(_)),
         spool_ceiling: plan.spool_ceiling,
@@ -104,11 +115,11 @@ async fn start(toolbox: &Toolbox, plan: &Plan, context: &CallContext) -> Result<
 }
 
 /// The lease of what the runner will really enforce, waited for with a bound. Without it nothing is started.
-async fn lease(toolbox: &Toolbox, prepared: &dyn PreparedProcess) -> Result<Lease, PublicError> {
+async fn lease(toolbox: &Toolbox, access: WorkspaceAccess) -> Result<Lease, PublicError> {
     match &toolbox.options().leases {
         None => Ok(Lease::none()),
         Some(leases) => {
-            let holder = LeaseHolder::Process(prepared.effective_access());
+            let holder = LeaseHolder::Process(access);
             leases.acquire(&holder, LEASE_WAIT).await.map_err(|error| error.public())
         }
     }

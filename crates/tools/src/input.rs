@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use procyard_api::{DataEncoding, Encoding, InputArguments, InputResult};
 use procyard_core::{Effects, ErrorCode, PublicError, cut};
 use procyard_runner::TerminalSize;
-use procyard_supervisor::{InputRequest, StreamFilter, SupervisorError, Target, Until, WaitMode};
+use procyard_supervisor::{InputRequest, StreamFilter, SupervisorError, Target, Telling, Until, WaitMode};
 use tokio::time::Instant;
 
 use crate::keys;
@@ -22,7 +22,11 @@ use crate::toolbox::Toolbox;
 const INPUT_MAX: usize = 1 << 20;
 
 /// Carries a call out. Once the input is accepted, dropping the future does not take it back.
-pub(crate) async fn input(toolbox: &Toolbox, arguments: InputArguments) -> Result<Answer, PublicError> {
+pub(crate) async fn input(
+    toolbox: &Toolbox,
+    arguments: InputArguments,
+    telling: &mut Telling,
+) -> Result<Answer, PublicError> {
     let request = request(&arguments)?;
     let (supervisor, owner, handle) = (toolbox.supervisor(), toolbox.owner(), arguments.process_id);
     let snapshot = supervisor.snapshot(owner, &handle).map_err(|error| error.public())?;
@@ -37,6 +41,7 @@ pub(crate) async fn input(toolbox: &Toolbox, arguments: InputArguments) -> Resul
     // Before anything is written: what was written and is then not waited for would be repeated by its caller.
     let place = (!patience.is_zero()).then(|| supervisor.reserve_wait()).transpose();
     let place = place.map_err(|error| error.public())?;
+    telling.outcome(handle);
     let accepted = supervisor.input(owner, &handle, request).await.map_err(|error| error.public())?;
 
     let limit = arguments.limit_bytes.unwrap_or(supervisor.limits().inline_bytes);

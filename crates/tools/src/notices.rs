@@ -6,8 +6,8 @@
 use std::fmt::Write as _;
 
 use procyard_api::{Notification, NotificationKind};
-use procyard_core::{Handle, NotificationId, Owner};
-use procyard_supervisor::{Notice, NoticeKind, Snapshot, Supervisor};
+use procyard_core::Owner;
+use procyard_supervisor::{Notice, NoticeKind, Snapshot, Supervisor, Telling};
 use procyard_text::{escape_tag_text, shorten};
 
 use crate::render;
@@ -24,25 +24,17 @@ pub(crate) struct News {
     pub(crate) notifications: Vec<Notification>,
     /// The same as text; empty, or beginning with a newline.
     pub(crate) text: String,
-    /// Notices that this very result makes pointless.
-    pub(crate) moot: Vec<NotificationId>,
 }
 
 impl News {
-    /// The undelivered notices of `owner`, but for those of processes whose outcome the result tells anyway.
-    pub(crate) fn gather(supervisor: &Supervisor, owner: Owner, told: &[Handle]) -> Self {
-        let (moot, open): (Vec<Notice>, Vec<Notice>) =
-            supervisor.notices(owner).into_iter().partition(|notice| told.contains(&notice.handle));
-        let mut news = Self {
-            notifications: Vec::new(),
-            text: String::new(),
-            moot: moot.iter().map(|notice| notice.id).collect(),
-        };
-        for notice in open.iter().take(AT_ONCE) {
+    /// The notices that a reply carries; no other reply gets them.
+    pub(crate) fn gather(supervisor: &Supervisor, owner: Owner, telling: &mut Telling) -> Self {
+        let mut news = Self { notifications: Vec::new(), text: String::new() };
+        for notice in telling.take_notices(AT_ONCE) {
             let snapshot = supervisor.snapshot(owner, &notice.handle).ok();
-            news.notifications.push(notification(notice, snapshot.as_ref()));
+            news.notifications.push(notification(&notice, snapshot.as_ref()));
             news.text.push('\n');
-            news.text.push_str(&block(notice, snapshot.as_ref()));
+            news.text.push_str(&block(&notice, snapshot.as_ref()));
         }
         news
     }
@@ -117,7 +109,7 @@ pub(crate) fn name_of(snapshot: &Snapshot, max_chars: usize) -> String {
 mod tests {
     use std::time::Duration;
 
-    use procyard_core::{Reason, State, Timestamp};
+    use procyard_core::{NotificationId, Reason, State, Timestamp};
 
     use super::*;
     use crate::testing;

@@ -174,13 +174,13 @@ async fn what_a_wait_that_timed_out_or_a_list_has_shown_is_announced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_shows_a_notice_in_its_text_and_leaves_it_for_the_next_result() {
+async fn an_error_leaves_a_notice_for_the_next_result() {
     let yard = Yard::new(Script::new().exit(0)).await;
     let process = yard.background().await;
     yard.ended(&process).await;
     let error = call(&yard.tools, "Bash", json!({})).await;
     error.handed_to_transport();
-    assert!(error.is_error && error.text.contains("<task-notification>"), "{}", error.text);
+    assert!(error.is_error && !error.text.contains("<task-notification>"), "{}", error.text);
     assert_eq!(error.structured.as_object().unwrap().len(), 1);
     assert_eq!(yard.call("ProcessList", json!({})).await["notifications"][0]["process_id"], process.as_str());
 }
