@@ -5,9 +5,10 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use procyard_api::{DataEncoding, Encoding, InputArguments, InputResult};
-use procyard_core::{Effects, ErrorCode, PublicError, cut};
+use procyard_core::{Effects, ErrorCode, PublicError};
 use procyard_runner::TerminalSize;
 use procyard_supervisor::{InputRequest, StreamFilter, SupervisorError, Target, Telling, Until, WaitMode};
+use procyard_text::shorten;
 use tokio::time::Instant;
 
 use crate::keys;
@@ -106,7 +107,7 @@ fn request(arguments: &InputArguments) -> Result<InputRequest, PublicError> {
             let message = format!(
                 "there is no key `{}`; keys are enter tab esc space backspace up down left right home end pgup pgdn \
                  delete ctrl-a … ctrl-z f1 … f12",
-                cut(key, 40)
+                shorten(key, 40)
             );
             PublicError::argument("keys", message)
         })?;

@@ -18,6 +18,9 @@ const AT_ONCE: usize = 32;
 /// Characters of a command or label in a summary.
 const SUMMARY_MAX: usize = 100;
 
+/// Characters of a label. What its characters are shown as can be longer than the label that was given.
+const LABEL_MAX: usize = 400;
+
 /// What has happened to an owner's processes since the last result.
 pub(crate) struct News {
     /// For the structured result.
@@ -55,7 +58,7 @@ fn notification(notice: &Notice, snapshot: Option<&Snapshot>) -> Notification {
         exit_code: notice.exit_code,
         reason: notice.reason,
         finished_at: notice.finished_at.map(Into::into),
-        description: snapshot.and_then(|snapshot| snapshot.command.label.clone()),
+        description: snapshot.and_then(label),
         quiet_ms,
         total_bytes,
     }
@@ -97,12 +100,16 @@ fn block(notice: &Notice, snapshot: Option<&Snapshot>) -> String {
     }
 }
 
-/// What a process is called in a list or summary: its label, else its command, on one line.
+/// The label of a process on one line, as safe text; `None` where nothing of it can be shown.
+pub(crate) fn label(snapshot: &Snapshot) -> Option<String> {
+    let label = snapshot.command.label.as_deref().map(|label| shorten(label, LABEL_MAX));
+    label.filter(|label| !label.is_empty())
+}
+
+/// What a process is called in a summary: its label, else its command, on one line.
 pub(crate) fn name_of(snapshot: &Snapshot, max_chars: usize) -> String {
-    match snapshot.command.label.as_deref().map(|label| shorten(label, max_chars)) {
-        Some(label) if !label.is_empty() => label,
-        _ => shorten(&render::command_line(&snapshot.command), max_chars),
-    }
+    let name = label(snapshot).unwrap_or_else(|| render::command_line(&snapshot.command));
+    shorten(&name, max_chars)
 }
 
 #[cfg(test)]

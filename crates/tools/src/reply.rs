@@ -100,13 +100,14 @@ impl Reply {
             // The shape of an error has no room for notices: they come with the next result.
             Err(error) => {
                 telling.tells(&[]);
-                let text = render::error(&error);
+                let text = render::without_notices(render::error(&error));
                 let structured = serde_json::to_value(ErrorBody::from(error)).unwrap_or_default();
                 return Self { structured, text, is_error: true, receipt: Receipt { telling, guard: None } };
             }
         };
         telling.tells(&told);
         let news = News::gather(supervisor, owner, &mut telling);
+        text = render::without_notices(text);
         text.push_str(&news.text);
         if !news.notifications.is_empty()
             && let Value::Object(object) = &mut structured

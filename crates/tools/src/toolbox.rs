@@ -9,9 +9,10 @@ use std::time::Duration;
 use procyard_api::{
     BashArguments, InputArguments, ListArguments, OutputArguments, StopArguments, input_schema,
 };
-use procyard_core::{ErrorCode, ExecutionId, Owner, PublicError, cut};
+use procyard_core::{ErrorCode, ExecutionId, Owner, PublicError};
 use procyard_runner::{Environment, ResourceLimits, Runner, RunnerResolver};
 use procyard_supervisor::{Leases, Supervisor, Telling};
+use procyard_text::shorten;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -124,7 +125,7 @@ impl Toolbox {
         telling: &mut Telling,
     ) -> Result<Answer, PublicError> {
         let Some(tool) = self.definitions.iter().find(|tool| tool.name == name) else {
-            let message = format!("there is no tool `{}`", cut(name, 80));
+            let message = format!("there is no tool `{}`", shorten(name, 80));
             return Err(PublicError::new(ErrorCode::InvalidArguments, message));
         };
         match name {
