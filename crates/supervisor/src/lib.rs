@@ -67,6 +67,7 @@ mod snapshot;
 mod start;
 mod stop;
 mod supervisor;
+mod telling;
 mod wait;
 
 pub use clock::{Clock, SystemClock};
@@ -84,4 +85,5 @@ pub use services::{CompletionNotifier, LifecyclePublisher, Notice, NoticeKind, S
 pub use shutdown::ShutdownReport;
 pub use snapshot::{Snapshot, StdinStatus};
 pub use supervisor::Supervisor;
+pub use telling::Telling;
 pub use wait::{TARGETS_MAX, WaitPlace};

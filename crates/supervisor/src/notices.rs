@@ -11,31 +11,45 @@ use tracing::warn;
 use crate::Notice;
 use crate::entry::Entry;
 use crate::shared::Shared;
+use crate::telling::Claims;
+
+/// A notice that its owner was not told.
+pub(crate) struct Due {
+    /// The place of its process in the order of admission; 0 of one that was evicted.
+    pub(crate) sequence: u64,
+    pub(crate) notice: Notice,
+}
 
 /// Undelivered notices of this owner, in the order of completion; stalls after completions.
-pub(crate) fn pending(shared: &Shared, owner: Owner) -> Vec<Notice> {
+fn due(shared: &Shared, owner: Owner) -> Vec<Due> {
     let entries = shared.entries_of(owner);
-    let mut completions: Vec<_> = entries.iter().filter_map(|entry| entry.pending_notice()).collect();
+    let completed = entries.iter().filter_map(|entry| {
+        let (order, notice) = entry.pending_notice()?;
+        Some((order, Due { sequence: entry.sequence, notice }))
+    });
+    let mut completions: Vec<_> = completed.collect();
     // After the entries, so that one that is evicted meanwhile is told twice rather than never.
     completions.extend(shared.unclaimed_of(owner));
     completions.sort_by_key(|(order, _)| *order);
     completions.dedup_by_key(|(order, _)| *order);
-    let stalls = entries.iter().filter_map(|entry| entry.record().stall.clone());
-    completions.into_iter().map(|(_, notice)| notice).chain(stalls).collect()
+    let stalls = entries.iter().filter_map(|entry| {
+        let notice = entry.record().stall.clone()?;
+        Some(Due { sequence: entry.sequence, notice })
+    });
+    completions.into_iter().map(|(_, due)| due).chain(stalls).collect()
 }
 
-/// Whether this owner has undelivered notices.
-pub(crate) fn any_pending(shared: &Shared, owner: Owner) -> bool {
-    shared
-        .entries_of(owner)
-        .iter()
-        .any(|entry| entry.pending_notice().is_some() || entry.record().stall.is_some())
-        || !shared.unclaimed_of(owner).is_empty()
+/// Undelivered notices of this owner that no reply is telling.
+pub(crate) fn open(shared: &Shared, claims: &Claims, owner: Owner) -> Vec<Notice> {
+    let due = due(shared, owner).into_iter().filter(|due| !claims.cover(owner, due));
+    due.map(|due| due.notice).collect()
 }
 
 /// These notices were handed to the transport.
 pub(crate) fn delivered(shared: &Arc<Shared>, owner: Owner, notices: &[NotificationId]) {
-    shared.claim(owner, |notice| notices.contains(&notice.id));
+    if notices.is_empty() {
+        return;
+    }
     for entry in shared.entries_of(owner) {
         if notices.contains(&entry.notification()) {
             settle(shared, entry);
@@ -46,11 +60,15 @@ pub(crate) fn delivered(shared: &Arc<Shared>, owner: Owner, notices: &[Notificat
             }
         }
     }
+    // After the entries: one that is evicted meanwhile leaves its notice here.
+    shared.forget_unclaimed(owner, |notice| notices.contains(&notice.id));
 }
 
 /// The owner knows these outcomes from results that were handed to the transport: their notices are suppressed.
 pub(crate) fn learnt(shared: &Arc<Shared>, owner: Owner, handles: &[Handle]) {
-    shared.claim(owner, |notice| handles.contains(&notice.handle));
+    if handles.is_empty() {
+        return;
+    }
     for handle in handles {
         if let Ok(entry) = shared.find(owner, handle)
             && entry.is_terminal()
@@ -58,18 +76,20 @@ pub(crate) fn learnt(shared: &Arc<Shared>, owner: Owner, handles: &[Handle]) {
             settle(shared, entry);
         }
     }
+    shared.forget_unclaimed(owner, |notice| handles.contains(&notice.handle));
 }
 
 impl Shared {
     /// The notices of this owner's evicted processes, with their places in the order of completion.
-    fn unclaimed_of(&self, owner: Owner) -> Vec<(u64, Notice)> {
+    fn unclaimed_of(&self, owner: Owner) -> Vec<(u64, Due)> {
         let registry = self.registry();
         let mine = registry.unclaimed.iter().filter(|unclaimed| unclaimed.owner == owner);
-        mine.map(|unclaimed| (unclaimed.completion, unclaimed.notice.clone())).collect()
+        let due = |notice: &Notice| Due { sequence: 0, notice: notice.clone() };
+        mine.map(|unclaimed| (unclaimed.completion, due(&unclaimed.notice))).collect()
     }
 
     /// Forgets notices of this owner's evicted processes.
-    fn claim(&self, owner: Owner, told: impl Fn(&Notice) -> bool) {
+    fn forget_unclaimed(&self, owner: Owner, told: impl Fn(&Notice) -> bool) {
         self.registry().unclaimed.retain(|unclaimed| unclaimed.owner != owner || !told(&unclaimed.notice));
     }
 }

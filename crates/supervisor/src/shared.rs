@@ -18,6 +18,7 @@ use tokio_util::task::TaskTracker;
 use crate::entry::Entry;
 use crate::outbox::{EventItem, NoticeItem, Outbox};
 use crate::retain::Unclaimed;
+use crate::telling::Claims;
 use crate::{Clock, Services, SupervisorError};
 
 /// Where the session is in its life.
@@ -68,6 +69,9 @@ pub(crate) struct Shared {
     pub(crate) abandoned: CancellationToken,
     /// Cancelled at the end of a shutdown: the outboxes stop.
     pub(crate) closed: CancellationToken,
+    /// Guards what replies under way tell; held for bookkeeping, never across an await. Where several are held, it is
+    /// taken before the registry.
+    claims: Mutex<Claims>,
     /// Guards the registry; held for lookups and bookkeeping, never across an await or a file operation.
     registry: Mutex<Registry>,
 }
@@ -96,8 +100,13 @@ impl Shared {
             tasks: TaskTracker::new(),
             abandoned: CancellationToken::new(),
             closed: CancellationToken::new(),
+            claims: Mutex::default(),
             registry: Mutex::new(registry),
         }
+    }
+
+    pub(crate) fn claims(&self) -> MutexGuard<'_, Claims> {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn registry(&self) -> MutexGuard<'_, Registry> {

@@ -16,8 +16,8 @@ use crate::outbox::{EventCourier, NoticeCourier};
 use crate::shared::{Phase, Shared, blocking};
 use crate::{
     Clock, InputAccepted, InputRequest, Lease, Notice, ReadRequest, RestoreReport, Services, ShutdownReport,
-    Snapshot, StartOptions, Started, StopRequest, SupervisorError, SystemClock, Target, Until, WaitMode,
-    WaitPlace, Waited,
+    Snapshot, StartOptions, Started, StopRequest, SupervisorError, SystemClock, Target, Telling, Until,
+    WaitMode, WaitPlace, Waited,
 };
 
 /// Supervises the processes of one session. Cheap to clone; when the last clone is dropped without a
@@ -228,17 +228,22 @@ impl Supervisor {
         crate::stop::abandon(&self.shared, owner, handle);
     }
 
-    /// What this owner was not told yet: completions in their order, then stalls.
+    /// A reply to this owner that is going to be made: what it tells is told by no other.
+    pub fn telling(&self, owner: Owner) -> Telling {
+        Telling::new(&self.shared, owner)
+    }
+
+    /// What this owner was not told yet and no reply under way is telling: completions in their order, then stalls.
     pub fn notices(&self, owner: Owner) -> Vec<Notice> {
-        crate::notices::pending(&self.shared, owner)
+        crate::notices::open(&self.shared, &self.shared.claims(), owner)
     }
 
-    /// Whether there is anything that this owner was not told, so that an idle agent can be woken.
+    /// Whether there is any of [`Supervisor::notices`], so that an idle agent can be woken.
     pub fn has_pending(&self, owner: Owner) -> bool {
-        crate::notices::any_pending(&self.shared, owner)
+        !self.notices(owner).is_empty()
     }
 
-    /// These notices were handed to the transport. Must be called within a runtime.
+    /// These notices were told by means other than a [`Telling`], and handed to the transport. Must be called within a runtime.
     pub fn delivered(&self, owner: Owner, notices: &[NotificationId]) {
         crate::notices::delivered(&self.shared, owner, notices);
     }

@@ -4,11 +4,12 @@
 //! The schema that the model was shown is what is checked here, so the two cannot differ. Not for rules between
 //! fields: each tool has its own.
 
-use procyard_core::{ErrorCode, PublicError, cut};
+use procyard_core::{ErrorCode, PublicError};
+use procyard_text::shorten;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Number, Value};
 
-/// Names and values in messages are cut to this many bytes.
+/// Names and values in messages are one line of safe text, cut to this many characters.
 const ECHO_MAX: usize = 120;
 
 /// How similar a known name must be to be suggested; 1 is the same.
@@ -40,12 +41,12 @@ pub(crate) fn parse<T: DeserializeOwned>(arguments: Value, schema: &Value) -> Re
         let path = error.path().to_string();
         let problem = plain(&error.into_inner().to_string());
         let error = PublicError::new(ErrorCode::InvalidArguments, problem);
-        if path == "." { error } else { error.field(cut(&path, ECHO_MAX)) }
+        if path == "." { error } else { error.field(shorten(&path, ECHO_MAX)) }
     })
 }
 
 fn unknown(name: &str, properties: &Map<String, Value>) -> PublicError {
-    let name = cut(name, ECHO_MAX);
+    let name = &*shorten(name, ECHO_MAX);
     let nearest = properties
         .keys()
         .map(|known| (strsim::jaro_winkler(name, known), known))
@@ -127,7 +128,7 @@ fn length(
 
 /// A parser's message in words that do not presume Rust.
 fn plain(message: &str) -> String {
-    let mut message = cut(message, 2 * ECHO_MAX).to_owned();
+    let mut message = shorten(message, 2 * ECHO_MAX);
     for (rust, plain) in [
         ("expected u64", "expected an integer of at least 0"),
         ("expected u16", "expected an integer of at least 0"),

@@ -12,7 +12,8 @@ use procyard_core::{
 };
 use procyard_runner::ProcessRequest;
 use procyard_supervisor::{
-    Lease, Snapshot, StartOptions, Started, StreamFilter, SupervisorError, Target, Until, WaitMode, WaitPlace,
+    Lease, Snapshot, StartOptions, Started, StreamFilter, SupervisorError, Target, Telling, Until, WaitMode,
+    WaitPlace,
 };
 
 use crate::headtail::head_and_tail;
@@ -35,6 +36,7 @@ pub(crate) async fn bash(
     toolbox: &Toolbox,
     arguments: BashArguments,
     context: &CallContext,
+    telling: &mut Telling,
 ) -> Result<Answer, PublicError> {
     let supervisor = toolbox.supervisor();
     let plan = Plan::new(arguments, toolbox.options(), supervisor.limits(), toolbox.lasting())?;
@@ -43,7 +45,15 @@ pub(crate) async fn bash(
         Mode::Background(wait) if wait.is_zero() => None,
         _ => Some(supervisor.reserve_wait().map_err(|error| error.public())?),
     };
+    if place.is_some() && matches!(plan.mode, Mode::Background(_)) {
+        // Its end may come, and be due, before its handle is known here.
+        telling.starts();
+    }
     let (handle, new) = start(toolbox, &plan, context).await?;
+    if place.is_some() || !new {
+        // Before the wait and the hand-over: an end that comes during this call is this call's to tell.
+        telling.outcome(handle);
+    }
     let call = Call { toolbox, plan: &plan, handle };
     let owned = new && !matches!(plan.mode, Mode::Background(_));
     let guard = owned.then(|| AbandonGuard::new(supervisor.clone(), toolbox.owner(), handle));

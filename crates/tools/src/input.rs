@@ -5,9 +5,10 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use procyard_api::{DataEncoding, Encoding, InputArguments, InputResult};
-use procyard_core::{Effects, ErrorCode, PublicError, cut};
+use procyard_core::{Effects, ErrorCode, PublicError};
 use procyard_runner::TerminalSize;
-use procyard_supervisor::{InputRequest, StreamFilter, SupervisorError, Target, Until, WaitMode};
+use procyard_supervisor::{InputRequest, StreamFilter, SupervisorError, Target, Telling, Until, WaitMode};
+use procyard_text::shorten;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -28,6 +29,7 @@ const INPUT_MAX: usize = 1 << 20;
 pub(crate) async fn input(
     toolbox: &Toolbox,
     arguments: InputArguments,
+    telling: &mut Telling,
     told: &CancellationToken,
 ) -> Result<Answer, PublicError> {
     let request = request(&arguments)?;
@@ -44,6 +46,7 @@ pub(crate) async fn input(
     // Before anything is written: what was written and is then not waited for would be repeated by its caller.
     let place = (!patience.is_zero()).then(|| supervisor.reserve_wait()).transpose();
     let place = place.map_err(|error| error.public())?;
+    telling.outcome(handle);
     let accepted = supervisor.input(owner, &handle, request).await;
     told.cancel();
     let accepted = accepted.map_err(|error| error.public())?;
@@ -110,7 +113,7 @@ fn request(arguments: &InputArguments) -> Result<InputRequest, PublicError> {
             let message = format!(
                 "there is no key `{}`; keys are enter tab esc space backspace up down left right home end pgup pgdn \
                  delete ctrl-a … ctrl-z f1 … f12",
-                cut(key, 40)
+                shorten(key, 40)
             );
             PublicError::argument("keys", message)
         })?;

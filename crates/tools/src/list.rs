@@ -9,6 +9,7 @@ use procyard_core::PublicError;
 use procyard_supervisor::Snapshot;
 use procyard_text::shorten;
 
+use crate::notices::label;
 use crate::output::stdin;
 use crate::render;
 use crate::reply::Answer;
@@ -51,7 +52,7 @@ fn entry(snapshot: &Snapshot) -> ListEntry {
         process_id: snapshot.identity.handle,
         status: snapshot.state,
         command: shorten(&render::command_line(&snapshot.command), COMMAND_SHOWN),
-        description: snapshot.command.label.clone(),
+        description: label(snapshot),
         tty: snapshot.terminal.is_some(),
         stdin: stdin(snapshot),
         started_at: snapshot.started_at.map(Into::into),

@@ -6,8 +6,8 @@
 use std::fmt::Write as _;
 
 use procyard_api::{Notification, NotificationKind};
-use procyard_core::{Handle, NotificationId, Owner};
-use procyard_supervisor::{Notice, NoticeKind, Snapshot, Supervisor};
+use procyard_core::Owner;
+use procyard_supervisor::{Notice, NoticeKind, Snapshot, Supervisor, Telling};
 use procyard_text::{escape_tag_text, shorten};
 
 use crate::render;
@@ -18,31 +18,26 @@ const AT_ONCE: usize = 32;
 /// Characters of a command or label in a summary.
 const SUMMARY_MAX: usize = 100;
 
+/// Characters of a label. What its characters are shown as can be longer than the label that was given.
+const LABEL_MAX: usize = 400;
+
 /// What has happened to an owner's processes since the last result.
 pub(crate) struct News {
     /// For the structured result.
     pub(crate) notifications: Vec<Notification>,
     /// The same as text; empty, or beginning with a newline.
     pub(crate) text: String,
-    /// Notices that this very result makes pointless.
-    pub(crate) moot: Vec<NotificationId>,
 }
 
 impl News {
-    /// The undelivered notices of `owner`, but for those of processes whose outcome the result tells anyway.
-    pub(crate) fn gather(supervisor: &Supervisor, owner: Owner, told: &[Handle]) -> Self {
-        let (moot, open): (Vec<Notice>, Vec<Notice>) =
-            supervisor.notices(owner).into_iter().partition(|notice| told.contains(&notice.handle));
-        let mut news = Self {
-            notifications: Vec::new(),
-            text: String::new(),
-            moot: moot.iter().map(|notice| notice.id).collect(),
-        };
-        for notice in open.iter().take(AT_ONCE) {
+    /// The notices that a reply carries; no other reply gets them.
+    pub(crate) fn gather(supervisor: &Supervisor, owner: Owner, telling: &mut Telling) -> Self {
+        let mut news = Self { notifications: Vec::new(), text: String::new() };
+        for notice in telling.take_notices(AT_ONCE) {
             let snapshot = supervisor.snapshot(owner, &notice.handle).ok();
-            news.notifications.push(notification(notice, snapshot.as_ref()));
+            news.notifications.push(notification(&notice, snapshot.as_ref()));
             news.text.push('\n');
-            news.text.push_str(&block(notice, snapshot.as_ref()));
+            news.text.push_str(&block(&notice, snapshot.as_ref()));
         }
         news
     }
@@ -63,7 +58,7 @@ fn notification(notice: &Notice, snapshot: Option<&Snapshot>) -> Notification {
         exit_code: notice.exit_code,
         reason: notice.reason,
         finished_at: notice.finished_at.map(Into::into),
-        description: snapshot.and_then(|snapshot| snapshot.command.label.clone()),
+        description: snapshot.and_then(label),
         quiet_ms,
         total_bytes,
     }
@@ -105,19 +100,23 @@ fn block(notice: &Notice, snapshot: Option<&Snapshot>) -> String {
     }
 }
 
-/// What a process is called in a list or summary: its label, else its command, on one line.
+/// The label of a process on one line, as safe text; `None` where nothing of it can be shown.
+pub(crate) fn label(snapshot: &Snapshot) -> Option<String> {
+    let label = snapshot.command.label.as_deref().map(|label| shorten(label, LABEL_MAX));
+    label.filter(|label| !label.is_empty())
+}
+
+/// What a process is called in a summary: its label, else its command, on one line.
 pub(crate) fn name_of(snapshot: &Snapshot, max_chars: usize) -> String {
-    match snapshot.command.label.as_deref().map(|label| shorten(label, max_chars)) {
-        Some(label) if !label.is_empty() => label,
-        _ => shorten(&render::command_line(&snapshot.command), max_chars),
-    }
+    let name = label(snapshot).unwrap_or_else(|| render::command_line(&snapshot.command));
+    shorten(&name, max_chars)
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use procyard_core::{Reason, State, Timestamp};
+    use procyard_core::{NotificationId, Reason, State, Timestamp};
 
     use super::*;
     use crate::testing;

@@ -11,7 +11,7 @@ use procyard_api::{
 };
 use procyard_core::{Handle, PublicError, cut};
 use procyard_supervisor::{
-    Probe, Snapshot, StdinStatus, StreamFilter, SupervisorError, Target, Until, WaitMode,
+    Probe, Snapshot, StdinStatus, StreamFilter, SupervisorError, Target, Telling, Until, WaitMode,
 };
 use tokio::time::Instant;
 
@@ -26,13 +26,21 @@ use crate::toolbox::Toolbox;
 use crate::watch::{ByteProbe, TextProbe};
 
 /// Carries a call out. Cancellation safe: it changes nothing.
-pub(crate) async fn output(toolbox: &Toolbox, arguments: OutputArguments) -> Result<Answer, PublicError> {
+pub(crate) async fn output(
+    toolbox: &Toolbox,
+    arguments: OutputArguments,
+    telling: &mut Telling,
+) -> Result<Answer, PublicError> {
     let question = Question::new(arguments, toolbox.supervisor().limits())?;
     let mut readings: Vec<Reading> = question
         .targets
         .iter()
         .map(|(handle, begin)| Reading { handle: *handle, begin: *begin, found: None, refused: None })
         .collect();
+    // Before the wait: an end that comes during it is this call's to tell.
+    for (handle, _) in &question.targets {
+        telling.outcome(*handle);
+    }
     if let Some(awaited) = &question.awaited {
         wait(toolbox, &question, awaited, &mut readings).await?;
     }

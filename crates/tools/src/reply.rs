@@ -6,8 +6,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use procyard_api::ErrorBody;
-use procyard_core::{Handle, NotificationId, Owner, PublicError};
-use procyard_supervisor::Supervisor;
+use procyard_core::{Handle, Owner, PublicError};
+use procyard_supervisor::{Supervisor, Telling};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -69,8 +69,9 @@ impl Drop for AbandonGuard {
 
 /// The reply to a call.
 ///
-/// Dropping it without [`Reply::handed_to_transport`] means that its caller never saw it: the notices in it stay
-/// undelivered, and the outcome of a foreground process goes to its owner's inbox.
+/// While it exists, no other reply carries its notices or announces the outcomes that it tells. Dropping it without
+/// [`Reply::handed_to_transport`] means that its caller never saw it: its notices and outcomes are announced by the next
+/// result, and so is the outcome of a foreground process.
 pub struct Reply {
     /// The structured result, or `{"error": {...}}`. Always an object.
     pub structured: Value,
@@ -83,52 +84,48 @@ pub struct Reply {
 
 /// What becomes true when a reply is handed over.
 struct Receipt {
-    supervisor: Supervisor,
-    owner: Owner,
-    delivered: Vec<NotificationId>,
-    told: Vec<Handle>,
+    telling: Telling,
     guard: Option<AbandonGuard>,
 }
 
 impl Reply {
-    pub(crate) fn new(supervisor: &Supervisor, owner: Owner, answer: Result<Answer, PublicError>) -> Self {
-        let (mut structured, mut text, is_error, told, guard) = match answer {
-            Ok(answer) => (answer.structured, answer.text, false, answer.told, answer.guard),
+    pub(crate) fn new(
+        supervisor: &Supervisor,
+        owner: Owner,
+        mut telling: Telling,
+        answer: Result<Answer, PublicError>,
+    ) -> Self {
+        let Answer { mut structured, mut text, told, guard } = match answer {
+            Ok(answer) => answer,
+            // The shape of an error has no room for notices: they come with the next result.
             Err(error) => {
-                let text = render::error(&error);
-                let body = serde_json::to_value(ErrorBody::from(error)).unwrap_or_default();
-                (body, text, true, Vec::new(), None)
+                telling.tells(&[]);
+                let text = render::without_notices(render::error(&error));
+                let structured = serde_json::to_value(ErrorBody::from(error)).unwrap_or_default();
+                return Self { structured, text, is_error: true, receipt: Receipt { telling, guard: None } };
             }
         };
-        let news = News::gather(supervisor, owner, &told);
+        telling.tells(&told);
+        let news = News::gather(supervisor, owner, &mut telling);
+        text = render::without_notices(text);
         text.push_str(&news.text);
-        let mut delivered = news.moot;
-        // The shape of an error has no room for notices: what its text shows comes again with the next result.
-        if !is_error
-            && !news.notifications.is_empty()
+        if !news.notifications.is_empty()
             && let Value::Object(object) = &mut structured
             && let Ok(notifications) = serde_json::to_value(&news.notifications)
         {
             object.insert("notifications".to_owned(), notifications);
-            delivered.extend(news.notifications.iter().map(|notification| notification.id));
         }
-        let receipt = Receipt { supervisor: supervisor.clone(), owner, delivered, told, guard };
-        Self { structured, text, is_error, receipt }
+        Self { structured, text, is_error: false, receipt: Receipt { telling, guard } }
     }
 
     /// Says that the transport has the result. From then on its notices count as delivered, and the outcomes that it
     /// tells as learnt, so that they are not announced again. Does not block.
     pub fn handed_to_transport(&self) {
-        let Receipt { supervisor, owner, delivered, told, guard } = &self.receipt;
+        let Receipt { telling, guard } = &self.receipt;
         if let Some(guard) = guard {
             guard.disarm();
         }
-        if !told.is_empty() {
-            supervisor.learnt(*owner, told);
-        }
-        if !delivered.is_empty() {
-            supervisor.delivered(*owner, delivered);
-        }
+        telling.handed_over();
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use procyard_api::{StopArguments, StopMode, StopResult};
 use procyard_core::{PublicError, StopKind};
-use procyard_supervisor::StopRequest;
+use procyard_supervisor::{StopRequest, Telling};
 
 use crate::bash::leftovers;
 use crate::render;
@@ -14,7 +14,11 @@ use crate::reply::Answer;
 use crate::toolbox::Toolbox;
 
 /// Carries a call out. Dropping the future does not take the stop back.
-pub(crate) async fn stop(toolbox: &Toolbox, arguments: StopArguments) -> Result<Answer, PublicError> {
+pub(crate) async fn stop(
+    toolbox: &Toolbox,
+    arguments: StopArguments,
+    telling: &mut Telling,
+) -> Result<Answer, PublicError> {
     let kind = match arguments.mode.unwrap_or_default() {
         StopMode::Interrupt => StopKind::Interrupt,
         StopMode::Terminate => StopKind::Terminate,
@@ -22,6 +26,7 @@ pub(crate) async fn stop(toolbox: &Toolbox, arguments: StopArguments) -> Result<
     };
     let request = StopRequest { kind, grace: arguments.grace_ms.map(Duration::from_millis) };
     let handle = arguments.process_id;
+    telling.outcome(handle);
     let snapshot =
         toolbox.supervisor().stop(toolbox.owner(), &handle, request).await.map_err(|error| error.public())?;
     let ended = snapshot.state.is_terminal();

@@ -9,9 +9,10 @@ use std::time::Duration;
 use procyard_api::{
     BashArguments, InputArguments, ListArguments, OutputArguments, StopArguments, input_schema,
 };
-use procyard_core::{ErrorCode, ExecutionId, Owner, PublicError, cut};
+use procyard_core::{ErrorCode, ExecutionId, Owner, PublicError};
 use procyard_runner::{Environment, ResourceLimits, Runner, RunnerResolver};
-use procyard_supervisor::{Leases, Supervisor};
+use procyard_supervisor::{Leases, Supervisor, Telling};
+use procyard_text::shorten;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -115,8 +116,9 @@ impl Toolbox {
     /// back no input and no stop. Must be called within a tokio runtime. The caller says by
     /// [`Reply::handed_to_transport`] that the result is on its way.
     pub async fn call(&self, name: &str, arguments: Value, context: CallContext) -> Reply {
-        let answer = self.answer(name, arguments, &context).await;
-        Reply::new(&self.supervisor, self.owner, answer)
+        let mut telling = self.supervisor.telling(self.owner);
+        let answer = self.answer(name, arguments, &context, &mut telling).await;
+        Reply::new(&self.supervisor, self.owner, telling, answer)
     }
 
     async fn answer(
@@ -124,21 +126,25 @@ impl Toolbox {
         name: &str,
         arguments: Value,
         context: &CallContext,
+        telling: &mut Telling,
     ) -> Result<Answer, PublicError> {
         let Some(tool) = self.definitions.iter().find(|tool| tool.name == name) else {
-            let message = format!("there is no tool `{}`", cut(name, 80));
+            let message = format!("there is no tool `{}`", shorten(name, 80));
             return Err(PublicError::new(ErrorCode::InvalidArguments, message));
         };
         match name {
             BASH => {
                 let arguments: BashArguments = arguments::parse(arguments, &self.bash_schema)?;
-                bash::bash(self, arguments, context).await
+                bash::bash(self, arguments, context, telling).await
             }
-            "ProcessOutput" => output::output(self, parse::<OutputArguments>(arguments, tool)?).await,
+            "ProcessOutput" => {
+                output::output(self, parse::<OutputArguments>(arguments, tool)?, telling).await
+            }
             "ProcessInput" => {
-                input::input(self, parse::<InputArguments>(arguments, tool)?, &context.accepted).await
+                let arguments = parse::<InputArguments>(arguments, tool)?;
+                input::input(self, arguments, telling, &context.accepted).await
             }
-            "ProcessStop" => stop::stop(self, parse::<StopArguments>(arguments, tool)?).await,
+            "ProcessStop" => stop::stop(self, parse::<StopArguments>(arguments, tool)?, telling).await,
             _ => list::list(self, &parse::<ListArguments>(arguments, tool)?),
         }
     }

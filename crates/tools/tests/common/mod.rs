@@ -56,9 +56,18 @@ impl Yard {
         services: Services,
         auto_yield: Option<Duration>,
     ) -> Self {
+        Self::within(Limits::default(), runner, services, auto_yield).await
+    }
+
+    pub(crate) async fn within(
+        limits: Limits,
+        runner: ScriptedRunner,
+        services: Services,
+        auto_yield: Option<Duration>,
+    ) -> Self {
         let place = tempfile::tempdir().unwrap();
         let root: Arc<dyn Dir> = FsDir::open(place.path()).unwrap();
-        let supervisor = Supervisor::new(owner(1).session, Limits::default(), root);
+        let supervisor = Supervisor::new(owner(1).session, limits, root);
         supervisor.activate(services).await.unwrap();
         let runner = Arc::new(runner);
         let tools = toolbox(&supervisor, Some(&runner), owner(1), auto_yield);
