@@ -57,8 +57,7 @@ impl ManifestStore {
         scan.orphan_spools =
             spools.iter().filter(|handle| !manifests.contains_key(handle)).map(spool_name).collect();
         for handle in drafts.iter().filter(|handle| !manifests.contains_key(handle)) {
-            self.dir().remove_file(&draft_name(handle))?;
-            scan.swept_temporaries += 1;
+            self.sweep(&draft_name(handle), &mut scan.swept_temporaries)?;
         }
         scan.manifests.reserve(manifests.len());
         for (handle, kind) in manifests {
@@ -93,10 +92,19 @@ impl ManifestStore {
             Draft::None => Ok(manifest),
             Draft::Follows(later) => Ok(*later),
             Draft::Stale => {
-                self.dir().remove_file(&draft_name(handle)).map_err(LoadError::Io)?;
-                *swept += 1;
+                self.sweep(&draft_name(handle), swept).map_err(LoadError::Io)?;
                 Ok(manifest)
             }
         }
+    }
+
+    /// Removes what a crash left; somebody else may have been faster.
+    fn sweep(&self, name: &str, swept: &mut usize) -> io::Result<()> {
+        match self.dir().remove_file(name) {
+            Ok(()) => *swept += 1,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 }

@@ -73,8 +73,12 @@ pub fn sweep_temporaries(dir: &dyn Dir) -> io::Result<usize> {
     let mut swept = 0;
     for entry in dir.list()? {
         if entry.kind == EntryKind::File && entry.name.starts_with(TEMPORARY_PREFIX) {
-            dir.remove_file(&entry.name)?;
-            swept += 1;
+            match dir.remove_file(&entry.name) {
+                Ok(()) => swept += 1,
+                // The replacement that it belonged to was finished, or somebody else swept it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
         }
     }
     if swept > 0 {

@@ -20,7 +20,7 @@ use crate::scene::{Scene, eventually};
 const SOON: Duration = Duration::from_secs(2);
 
 /// What a command gets between terminate and kill.
-const GRACE: Duration = Duration::from_secs(5);
+const GRACE: Duration = Duration::from_secs(2);
 
 const SESSION: &str = "0f9a1f9e-5d58-4d3b-9c59-7a7d3f0c3a11";
 const LOOP: &str = "5c1d0f7e-8f63-4f0e-8a0b-2f6b7f3d9e22";
