@@ -96,8 +96,8 @@ impl Figure {
     pub(crate) fn must(mut self, must: Must) -> Self {
         let value = self.against.as_ref().map_or(self.measured, |against| against.ratio).median;
         self.reached = Some(match must {
-            Must::AtMost(most) => value <= most,
-            Must::AtLeast(least) => value >= least,
+            Must::AtMost(bound) => value <= bound,
+            Must::AtLeast(bound) => value >= bound,
         });
         self.must = Some(must);
         self
