@@ -73,7 +73,11 @@ async fn wake(scene: &Scene, handle: Handle, waiters: u32, idle: Duration) -> an
             let target = Target { handle, cursor, probe: None };
             let mut wait = pin!(supervisor.wait(owner, WaitMode::Any, Until::Probe, vec![target], PATIENCE));
             // Waits from the first poll on.
-            poll_fn(|context| Poll::Ready(drop(wait.as_mut().poll(context)))).await;
+            poll_fn(|context| {
+                let _ = wait.as_mut().poll(context);
+                Poll::Ready(())
+            })
+            .await;
             let _ = armed.send(());
             drop(armed);
             let waited = wait.await.is_ok();
@@ -84,7 +88,7 @@ async fn wake(scene: &Scene, handle: Handle, waiters: u32, idle: Duration) -> an
     while arming.recv().await.is_some() {}
     let before = processor_time()?;
     tokio::time::sleep(idle).await;
-    let used = processor_time()? - before;
+    let used = processor_time()?.saturating_sub(before);
     let began = Instant::now();
     let input = InputRequest { data: b"x".to_vec(), ..InputRequest::default() };
     scene.supervisor.input(scene.owner, &handle, input).await?;

@@ -30,7 +30,7 @@ fn look() -> anyhow::Result<f64> {
     Ok((busy - busy_before) / (all - all_before).max(1.0))
 }
 
-/// Ticks in use and ticks altogether, of all processors (proc_stat(5)).
+/// Ticks in use and ticks altogether, of all processors (`proc_stat(5)`).
 fn times() -> anyhow::Result<(f64, f64)> {
     let text = std::fs::read_to_string("/proc/stat")?;
     let line = text.lines().next().context("/proc/stat is empty")?;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 
-/// Forgets the peak of this process so far, so that the next one is of what is measured (proc_pid_clear_refs(5)).
+/// Forgets the peak of this process so far, so that the next one is of what is measured (`proc_pid_clear_refs(5)`).
 pub(crate) fn forget_peak() -> anyhow::Result<()> {
     std::fs::write("/proc/self/clear_refs", "5").context("the peak of memory cannot be reset")
 }

@@ -80,24 +80,24 @@ impl Figure {
     pub(crate) fn ratio(
         what: impl Into<String>,
         unit: Unit,
-        measured: &[f64],
+        samples: &[f64],
         baseline_is: impl Into<String>,
         baseline: &[f64],
     ) -> Self {
         let against = Against {
             what: baseline_is.into(),
             baseline: Spread::of(baseline),
-            ratio: ratios(measured, baseline),
+            ratio: ratios(samples, baseline),
         };
-        Self { against: Some(against), ..Self::plain(what, unit, Spread::of(measured)) }
+        Self { against: Some(against), ..Self::plain(what, unit, Spread::of(samples)) }
     }
 
     /// The same figure with what it must reach.
     pub(crate) fn must(mut self, must: Must) -> Self {
-        let judged = self.against.as_ref().map_or(self.measured, |against| against.ratio).median;
+        let value = self.against.as_ref().map_or(self.measured, |against| against.ratio).median;
         self.reached = Some(match must {
-            Must::AtMost(most) => judged <= most,
-            Must::AtLeast(least) => judged >= least,
+            Must::AtMost(bound) => value <= bound,
+            Must::AtLeast(bound) => value >= bound,
         });
         self.must = Some(must);
         self

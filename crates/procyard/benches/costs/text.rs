@@ -31,17 +31,17 @@ pub(crate) fn measure() -> Report {
     ];
     let mut figures = Vec::new();
     for (kind, input, least) in kinds {
-        let (mut rendered, mut copied) = (Vec::new(), Vec::new());
+        let (mut renderings, mut copies) = (Vec::new(), Vec::new());
         let mut copy = Vec::with_capacity(SIZE);
         // What cannot be shown is written out, with several bytes for one.
         let mut text = String::with_capacity(SIZE * 4);
         for _ in 0..ROUNDS {
-            copied.push(rate(&input, || {
+            copies.push(rate(&input, || {
                 copy.clear();
                 copy.extend_from_slice(black_box(&input));
                 black_box(&copy);
             }));
-            rendered.push(rate(&input, || {
+            renderings.push(rate(&input, || {
                 text.clear();
                 let mut renderer = Renderer::new();
                 for portion in input.chunks(PORTION) {
@@ -50,9 +50,9 @@ pub(crate) fn measure() -> Report {
                 black_box(&text);
             }));
         }
-        figures.push(Figure::ratio(kind, Unit::BytesPerSecond, &rendered, "memcpy", &copied));
+        figures.push(Figure::ratio(kind, Unit::BytesPerSecond, &renderings, "memcpy", &copies));
         if let Some(least) = least {
-            let spread = crate::spread::Spread::of(&rendered);
+            let spread = crate::spread::Spread::of(&renderings);
             figures.push(Figure::plain(kind, Unit::BytesPerSecond, spread).must(Must::AtLeast(least)));
         }
     }
