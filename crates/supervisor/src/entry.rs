@@ -2,7 +2,7 @@
 //!
 //! Not for driving it: that is the [actor](crate::actor), one task for each live process.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -81,6 +81,8 @@ pub(crate) struct Entry {
     pub(crate) life: watch::Sender<Life>,
     /// When it was last asked for, in ticks of the registry.
     pub(crate) used: AtomicU64,
+    /// How many callers stay with it for its result.
+    pub(crate) attending: AtomicUsize,
     /// Guards what changes; held for copies in and out, never across an await or a file operation.
     record: Mutex<Record>,
     /// Orders the saves of this manifest: held on blocking threads only, for one save.
@@ -126,6 +128,7 @@ impl Entry {
             progress: watch::Sender::new(Progress { total_bytes, at: Instant::now() }),
             life: watch::Sender::new(life),
             used: AtomicU64::new(0),
+            attending: AtomicUsize::new(0),
             record: Mutex::new(record),
             saving: Mutex::new(()),
             source: Mutex::new(source),
@@ -140,6 +143,12 @@ impl Entry {
 
     pub(crate) fn state(&self) -> State {
         self.life.borrow().state
+    }
+
+    /// Whether its owner was given its handle and it outlives its callers.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        let record = self.record();
+        record.manifest.background || record.manifest.handed_over
     }
 
     pub(crate) fn is_terminal(&self) -> bool {

@@ -45,6 +45,7 @@
 //! Not for starting anything, for text, or for a wire: those are other layers.
 
 mod actor;
+mod attend;
 mod clock;
 mod drain;
 mod entry;
@@ -70,6 +71,7 @@ mod supervisor;
 mod telling;
 mod wait;
 
+pub use attend::Attendance;
 pub use clock::{Clock, SystemClock};
 pub use error::{StdinClosed, SupervisorError};
 pub use leases::Leases;

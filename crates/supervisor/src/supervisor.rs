@@ -15,9 +15,9 @@ use tokio_util::sync::CancellationToken;
 use crate::outbox::{EventCourier, NoticeCourier};
 use crate::shared::{Phase, Shared, blocking};
 use crate::{
-    Clock, InputAccepted, InputRequest, Lease, Notice, ReadRequest, RestoreReport, Services, ShutdownReport,
-    Snapshot, StartOptions, Started, StopRequest, SupervisorError, SystemClock, Target, Telling, Until,
-    WaitMode, WaitPlace, Waited,
+    Attendance, Clock, InputAccepted, InputRequest, Lease, Notice, ReadRequest, RestoreReport, Services,
+    ShutdownReport, Snapshot, StartOptions, Started, StopRequest, SupervisorError, SystemClock, Target,
+    Telling, Until, WaitMode, WaitPlace, Waited,
 };
 
 /// Supervises the processes of one session. Cheap to clone; when the last clone is dropped without a
@@ -220,6 +220,12 @@ impl Supervisor {
         lift_deadline: bool,
     ) -> Result<Snapshot, SupervisorError> {
         crate::stop::hand_over(&self.shared, owner, handle, lift_deadline).await
+    }
+
+    /// A caller stays with a process for its result: when the last one goes away without it, the process is stopped, as
+    /// by [`Supervisor::abandon`]; unless it was handed over.
+    pub fn attend(&self, owner: Owner, handle: Handle) -> Attendance {
+        Attendance::begin(&self.shared, owner, handle)
     }
 
     /// The caller of a foreground call went away before its result: the process is terminated, and its owner gets a

@@ -12,8 +12,8 @@ use procyard_core::{
 };
 use procyard_runner::ProcessRequest;
 use procyard_supervisor::{
-    Lease, Snapshot, StartOptions, Started, StreamFilter, SupervisorError, Target, Telling, Until, WaitMode,
-    WaitPlace,
+    Attendance, Lease, Snapshot, StartOptions, Started, StreamFilter, SupervisorError, Target, Telling,
+    Until, WaitMode, WaitPlace,
 };
 
 use crate::headtail::head_and_tail;
@@ -21,7 +21,7 @@ use crate::page::{Look, forward};
 use crate::plan::{Mode, Plan};
 use crate::progress::Reporter;
 use crate::render;
-use crate::reply::{AbandonGuard, Answer};
+use crate::reply::Answer;
 use crate::source::Supervised;
 use crate::toolbox::{CallContext, Lasting, Toolbox};
 
@@ -55,18 +55,19 @@ pub(crate) async fn bash(
         telling.outcome(handle);
     }
     let call = Call { toolbox, plan: &plan, handle };
-    let owned = new && !matches!(plan.mode, Mode::Background(_));
-    let guard = owned.then(|| AbandonGuard::new(supervisor.clone(), toolbox.owner(), handle));
+    // Also of a process that another call with the same key has started: it is stopped when the last of them is gone.
+    let stays = !matches!(plan.mode, Mode::Background(_));
+    let attendance = stays.then(|| supervisor.attend(toolbox.owner(), handle));
     match plan.mode {
         Mode::Background(wait) if wait.is_zero() && new => call.started(),
         Mode::Background(wait) | Mode::Yielded(wait) => {
             let ended = call.wait_for_end(place, wait, None).await?;
-            call.finish(ended, false, guard).await
+            call.finish(ended, false, attendance).await
         }
         Mode::Foreground => {
             let (within, lift) = call.patience();
             let ended = call.wait_for_end(place, within, context.reporter()).await?;
-            call.finish(ended, lift, guard).await
+            call.finish(ended, lift, attendance).await
         }
     }
 }
@@ -171,15 +172,15 @@ impl Call<'_> {
         Ok(Some(snapshot).filter(|snapshot| snapshot.state.is_terminal()))
     }
 
-    /// The answer once the call has waited: the result, or a process that is handed over.
+    /// The answer once the call has waited: the result, or a process that is handed over and stays when the caller goes.
     async fn finish(
         &self,
         ended: Option<Snapshot>,
         lift_deadline: bool,
-        guard: Option<AbandonGuard>,
+        attendance: Option<Attendance>,
     ) -> Result<Answer, PublicError> {
         if let Some(snapshot) = ended {
-            return self.finished(snapshot, guard).await;
+            return self.finished(snapshot, attendance).await;
         }
         let (supervisor, owner) = (self.toolbox.supervisor(), self.toolbox.owner());
         let mut warnings = self.plan.warnings.clone();
@@ -190,10 +191,7 @@ impl Call<'_> {
         };
         let snapshot = snapshot.map_err(|error| error.public().effects(Effects::Started))?;
         if snapshot.state.is_terminal() {
-            return self.finished(snapshot, guard).await;
-        }
-        if let Some(guard) = guard.filter(|_| snapshot.handed_over) {
-            guard.disarm();
+            return self.finished(snapshot, attendance).await;
         }
         if snapshot.teardown_failed {
             warnings
@@ -247,7 +245,11 @@ impl Call<'_> {
     }
 
     /// A process that has ended, with the beginning and the end of its output.
-    async fn finished(&self, snapshot: Snapshot, guard: Option<AbandonGuard>) -> Result<Answer, PublicError> {
+    async fn finished(
+        &self,
+        snapshot: Snapshot,
+        attendance: Option<Attendance>,
+    ) -> Result<Answer, PublicError> {
         let mut result =
             BashResult { warnings: self.plan.warnings.clone(), ..described(&snapshot, snapshot.state) };
         match head_and_tail(&self.source(), self.plan.limit).await {
@@ -270,7 +272,7 @@ impl Call<'_> {
         }
         let text = render::bash(&result);
         let answer = Answer::new(&result, text)?.telling(vec![self.handle]);
-        Ok(Answer { guard, ..answer })
+        Ok(Answer { attendance, ..answer })
     }
 
     fn source(&self) -> Supervised<'_> {

@@ -3,11 +3,9 @@
 //!
 //! Not for the content of a reply: each tool makes its own.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use procyard_api::ErrorBody;
 use procyard_core::{Handle, Owner, PublicError};
-use procyard_supervisor::{Supervisor, Telling};
+use procyard_supervisor::{Attendance, Supervisor, Telling};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -22,8 +20,8 @@ pub(crate) struct Answer {
     pub(crate) text: String,
     /// Processes whose outcome this answer tells.
     pub(crate) told: Vec<Handle>,
-    /// Stops a foreground process whose caller is gone.
-    pub(crate) guard: Option<AbandonGuard>,
+    /// Stops a foreground process whose callers are gone.
+    pub(crate) attendance: Option<Attendance>,
 }
 
 impl Answer {
@@ -32,38 +30,12 @@ impl Answer {
         let structured = serde_json::to_value(result).map_err(|_| {
             PublicError::new(procyard_core::ErrorCode::Internal, "the result could not be written")
         })?;
-        Ok(Self { structured, text, told: Vec::new(), guard: None })
+        Ok(Self { structured, text, told: Vec::new(), attendance: None })
     }
 
     /// Tells the outcome of these processes.
     pub(crate) fn telling(self, told: Vec<Handle>) -> Self {
         Self { told, ..self }
-    }
-}
-
-/// Abandons a process when it is dropped, unless its caller has the result or it was handed over.
-pub(crate) struct AbandonGuard {
-    supervisor: Supervisor,
-    owner: Owner,
-    handle: Handle,
-    armed: AtomicBool,
-}
-
-impl AbandonGuard {
-    pub(crate) fn new(supervisor: Supervisor, owner: Owner, handle: Handle) -> Self {
-        Self { supervisor, owner, handle, armed: AtomicBool::new(true) }
-    }
-
-    pub(crate) fn disarm(&self) {
-        self.armed.store(false, Ordering::Relaxed);
-    }
-}
-
-impl Drop for AbandonGuard {
-    fn drop(&mut self) {
-        if self.armed.load(Ordering::Relaxed) {
-            self.supervisor.abandon(self.owner, &self.handle);
-        }
     }
 }
 
@@ -85,7 +57,7 @@ pub struct Reply {
 /// What becomes true when a reply is handed over.
 struct Receipt {
     telling: Telling,
-    guard: Option<AbandonGuard>,
+    attendance: Option<Attendance>,
 }
 
 impl Reply {
@@ -95,14 +67,19 @@ impl Reply {
         mut telling: Telling,
         answer: Result<Answer, PublicError>,
     ) -> Self {
-        let Answer { mut structured, mut text, told, guard } = match answer {
+        let Answer { mut structured, mut text, told, attendance } = match answer {
             Ok(answer) => answer,
             // The shape of an error has no room for notices: they come with the next result.
             Err(error) => {
                 telling.tells(&[]);
                 let text = render::without_notices(render::error(&error));
                 let structured = serde_json::to_value(ErrorBody::from(error)).unwrap_or_default();
-                return Self { structured, text, is_error: true, receipt: Receipt { telling, guard: None } };
+                return Self {
+                    structured,
+                    text,
+                    is_error: true,
+                    receipt: Receipt { telling, attendance: None },
+                };
             }
         };
         telling.tells(&told);
@@ -115,15 +92,15 @@ impl Reply {
         {
             object.insert("notifications".to_owned(), notifications);
         }
-        Self { structured, text, is_error: false, receipt: Receipt { telling, guard } }
+        Self { structured, text, is_error: false, receipt: Receipt { telling, attendance } }
     }
 
     /// Says that the transport has the result. From then on its notices count as delivered, and the outcomes that it
     /// tells as learnt, so that they are not announced again. Does not block.
     pub fn handed_to_transport(&self) {
-        let Receipt { telling, guard } = &self.receipt;
-        if let Some(guard) = guard {
-            guard.disarm();
+        let Receipt { telling, attendance } = &self.receipt;
+        if let Some(attendance) = attendance {
+            attendance.release();
         }
         telling.handed_over();
     }

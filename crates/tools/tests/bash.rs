@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -10,8 +11,8 @@ use procyard_core::State;
 use procyard_runner::{CommandSpec, Signal, StdinMode, TerminalSize};
 use procyard_supervisor::Services;
 use procyard_testkit::{Leftover, Reaction, Script, ScriptedRunner, StartFault};
-use procyard_tools::{CallContext, Progress};
-use serde_json::json;
+use procyard_tools::{CallContext, Progress, Reply};
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 #[tokio::test(start_paused = true)]
@@ -191,6 +192,62 @@ async fn the_same_key_gives_the_same_process_and_other_arguments_a_conflict() {
         call(&yard.tools_of(common::owner(2)), "Bash", json!({"command": "play", "idempotency_key": "k"}))
             .await;
     assert_ne!(elsewhere.structured["process_id"], first["process_id"], "keys are per owner");
+}
+
+/// A call that has begun and waits.
+async fn waiting<'t>(yard: &'t Yard, arguments: Value) -> Pin<Box<dyn Future<Output = Reply> + 't>> {
+    let mut call: Pin<Box<dyn Future<Output = Reply> + 't>> =
+        Box::pin(yard.tools.call("Bash", arguments, CallContext::default()));
+    let begun = tokio::time::timeout(Duration::from_secs(1), call.as_mut()).await;
+    assert!(begun.is_err(), "it waits");
+    call
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_that_two_calls_wait_for_is_stopped_when_the_last_of_them_is_cancelled() {
+    let yard = Yard::new(Script::new()).await;
+    for keep_first in [false, true] {
+        let arguments = json!({"command": "play", "idempotency_key": format!("{keep_first}")});
+        let first = waiting(&yard, arguments.clone()).await;
+        let played = yard.runner.last().unwrap();
+        let second = waiting(&yard, arguments).await;
+        let (cancelled, other) = if keep_first { (second, first) } else { (first, second) };
+        drop(cancelled);
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert!(played.signals().is_empty(), "the other one still waits");
+        drop(other);
+        let list = yard.call("ProcessList", json!({})).await;
+        yard.ended(list["processes"][0]["process_id"].as_str().unwrap()).await;
+        assert_eq!(played.signals()[0], Signal::Terminate);
+        let told = yard.call("ProcessList", json!({})).await;
+        assert_eq!(told["notifications"].as_array().unwrap().len(), 1, "{told}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_result_of_a_command_that_two_calls_wait_for_reaches_the_one_that_stays() {
+    let yard = Yard::new(Script::new()).await;
+    let arguments = json!({"command": "play", "idempotency_key": "k"});
+    let first = waiting(&yard, arguments.clone()).await;
+    let second = waiting(&yard, arguments).await;
+    drop(first);
+    yard.runner.last().unwrap().exit(5).await;
+    let told = second.await;
+    assert_eq!(told.structured["exit_code"], 5);
+    told.handed_to_transport();
+    drop(told);
+    assert!(yard.call("ProcessList", json!({})).await.get("notifications").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_joins_a_process_after_its_hand_over_does_not_stop_it() {
+    let yard = Yard::new(Script::new()).await;
+    let arguments = json!({"command": "play", "idempotency_key": "k", "yield_time_ms": 5000});
+    let handed_over = yard.call("Bash", arguments.clone()).await;
+    assert_eq!(handed_over["status"], "running");
+    drop(waiting(&yard, arguments).await);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(yard.output(&id(&handed_over), json!({})).await["status"], "running");
 }
 
 #[tokio::test(start_paused = true)]
