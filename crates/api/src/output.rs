@@ -119,7 +119,9 @@ pub struct OutputArguments {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<UntilChoice>,
     /// Regular expression (Rust syntax, linear time, no look-around; `^` and `$` match at lines) that is searched in
-    /// the text beyond the cursor. Needs `until: match`.
+    /// the text beyond the cursor. Needs `until: match`. A match spans at most 64 KiB of text: what is longer is none.
+    /// While the process runs, `$` matches only before a line end that was printed. A prompt has none behind it: wait for it
+    /// without `$` (`\$ ` and not `\$ $`), or for `output` with `quiet_ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
     pub pattern: Option<String>,
@@ -152,7 +154,7 @@ pub struct Artifact {
 pub struct Matched {
     /// Where the match begins in the stream.
     pub cursor: u64,
-    /// The matched text.
+    /// The matched text, cut to `limit_bytes`.
     pub text: String,
 }
 

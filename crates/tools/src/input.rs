@@ -98,8 +98,13 @@ fn request(arguments: &InputArguments) -> Result<InputRequest, PublicError> {
     if arguments.quiet_ms.is_some() && arguments.yield_time_ms.is_none() {
         return Err(PublicError::argument("quiet_ms", "needs yield_time_ms"));
     }
-    if arguments.data.is_none() && arguments.keys.is_none() && !arguments.eof && size.is_none() {
-        return Err(PublicError::argument("data", "give at least one of data, keys, eof, rows and cols"));
+    let empty = arguments.data.as_deref().is_none_or(str::is_empty)
+        && arguments.keys.as_ref().is_none_or(Vec::is_empty);
+    if empty && !arguments.eof && size.is_none() {
+        return Err(PublicError::argument(
+            "data",
+            "give at least one of data, keys, eof, rows and cols; to read only, use ProcessOutput",
+        ));
     }
     let mut data = match (&arguments.data, arguments.data_encoding.unwrap_or_default()) {
         (None, _) => Vec::new(),
@@ -155,6 +160,8 @@ mod tests {
     fn bad_input_is_refused_by_name() {
         for (arguments, field) in [
             (json!({}), "data"),
+            (json!({"data": ""}), "data"),
+            (json!({"data": "", "keys": []}), "data"),
             (json!({"rows": 4}), "cols"),
             (json!({"cols": 4}), "rows"),
             (json!({"data": "x", "quiet_ms": 5}), "quiet_ms"),

@@ -20,6 +20,10 @@ const PIECE: usize = 8 << 10;
 /// What assertions can tell apart in the character behind a match: part of a word, line ends, anything else.
 const NEIGHBOURS: [&str; 4] = ["x", "\n", "\r", " "];
 
+/// Searches for a match that fits among those that are too long. Halving finds it with a few; the bound keeps an output
+/// that is made of too long matches from costing more than linear time.
+const SEARCHES_MAX: usize = 64;
+
 /// A match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
@@ -131,7 +135,7 @@ impl MatchProbe {
     /// Searches what is there. `ended`: nothing follows.
     fn search(&mut self, ended: bool) -> bool {
         if let Some((start, end)) = self.find(ended) {
-            let text = procyard_core::cut(&self.text[start..end], MATCH_MAX).to_owned();
+            let text = self.text[start..end].to_owned();
             self.found = Some(Found { cursor: self.cursor_of(start), text });
             return true;
         }
@@ -140,24 +144,67 @@ impl MatchProbe {
     }
 
     fn find(&mut self, ended: bool) -> Option<(usize, usize)> {
-        let (from, end) = (self.from, self.text.len());
-        let regex = &self.pattern.regex;
-        let first = regex.search(&Input::new(&self.text).span(from..end))?;
-        if ended || first.end() < end || !self.pattern.looks_around {
-            return Some((first.start(), first.end()));
+        let end = self.text.len();
+        let first = self.first(end)?;
+        if ended || first.1 < end || !self.pattern.looks_around {
+            return Some(first);
         }
         // It touches the end of what is known: it stands if it is a match whatever comes next.
         let mut stands = None;
         for neighbour in NEIGHBOURS {
             self.text.push_str(neighbour);
-            let with = regex.search(&Input::new(&self.text).span(from..end));
+            let with = self.first(end);
             self.text.truncate(end);
-            let with = with.map(|found| (found.start(), found.end()))?;
+            let with = with?;
             if *stands.get_or_insert(with) != with {
                 return None;
             }
         }
         stands
+    }
+
+    /// The first match before `end` that is not too long. Where the pattern prefers a longer one, it is what fits of it.
+    fn first(&self, end: usize) -> Option<(usize, usize)> {
+        let first = self.search_in(self.from, end)?;
+        if first.1 - first.0 <= MATCH_MAX {
+            return Some(first);
+        }
+        // From here on everything fits.
+        let near = self.text.ceil_char_boundary(end - MATCH_MAX);
+        self.first_that_fits(first.0, near).or_else(|| self.search_in(near, end))
+    }
+
+    /// The first match that fits and begins in `from..to`. All of them end within the limit behind `to`: where nothing
+    /// does, or what does begins behind, the whole range is done with; else it is halved.
+    fn first_that_fits(&self, from: usize, to: usize) -> Option<(usize, usize)> {
+        let mut ranges = vec![(from, to)];
+        for _ in 0..SEARCHES_MAX {
+            let (from, to) = ranges.pop()?;
+            let reach = self.text.floor_char_boundary(to - 1 + MATCH_MAX);
+            let Some((start, end)) = self.search_in(from, reach).filter(|found| found.0 < to) else {
+                continue;
+            };
+            if end - start <= MATCH_MAX {
+                return Some((start, end));
+            }
+            let middle = self.text.ceil_char_boundary(start + (to - start).div_ceil(2));
+            if middle < to {
+                ranges.push((middle, to));
+                ranges.push((start, middle));
+            } else {
+                // One character is left.
+                ranges.push((start, start + 1));
+            }
+        }
+        None
+    }
+
+    fn search_in(&self, from: usize, end: usize) -> Option<(usize, usize)> {
+        if from > end {
+            return None;
+        }
+        let found = self.pattern.regex.search(&Input::new(&self.text).span(from..end))?;
+        Some((found.start(), found.end()))
     }
 
     /// Drops the text in which no match can begin any more, but for one character that assertions may look at.

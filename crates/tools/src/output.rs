@@ -47,7 +47,8 @@ pub(crate) async fn output(
     let mut entries = Vec::with_capacity(readings.len());
     for reading in readings {
         let handle = reading.handle;
-        entries.push(read(toolbox, &question, reading).await.map_err(|error| (handle, error)));
+        let read = read(toolbox, &question, reading).await;
+        entries.push(read.map_err(|error| (handle, question.named(error))));
     }
     let told: Vec<Handle> = entries
         .iter()

@@ -176,15 +176,17 @@ async fn tail_text(source: &dyn Source, tail: Tail, look: &Look) -> Result<Shown
     loop {
         let (page, snapshot) = source.read(read_from(tail, step), step).await?;
         let part = last_segment(&page);
+        // The end of a character that begins before is not shown, as it is not on a page that begins there.
+        let cut = if part.start_cursor > 0 { rest_of_character(part.bytes) } else { 0 };
+        let bytes = &part.bytes[cut..];
         let mut fed = Cursors::default();
-        fed.push(&page, part.offset, part.bytes.len());
+        fed.push(&page, part.offset + cut, bytes.len());
         let request = PageRequest {
             collapse: look.collapse,
             ended: snapshot.state.is_terminal() && part.end_cursor >= snapshot.total_bytes,
-            resync: part.start_cursor > 0,
             ..PageRequest::new(look.limit)
         };
-        let text = tail_page(part.bytes, &request);
+        let text = tail_page(bytes, &request);
         let complete = text.start > 0 || page.bytes.len() < step || part.behind_gap;
         if !complete && step < TAIL_MAX && asks_more(tail, step) {
             step = (step * 4).min(TAIL_MAX);
@@ -192,7 +194,7 @@ async fn tail_text(source: &dyn Source, tail: Tail, look: &Look) -> Result<Shown
         }
         return Ok(Shown {
             output: text.text,
-            start_cursor: if text.start == 0 {
+            start_cursor: if cut + text.start == 0 {
                 part.start_cursor
             } else {
                 fed.at(text.start).unwrap_or(part.end_cursor)
@@ -239,6 +241,11 @@ fn asks_more(tail: Tail, step: usize) -> bool {
         Tail::Bytes(bytes) => bytes > step as u64,
         Tail::Lines(_) => true,
     }
+}
+
+/// How many bytes in front of `bytes` can only be the end of a character.
+fn rest_of_character(bytes: &[u8]) -> usize {
+    bytes.iter().take(LOOK_BACK).take_while(|&&byte| byte & 0xC0 == 0x80).count()
 }
 
 fn looks_binary(bytes: &[u8]) -> bool {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use procyard_api::{Encoding, OutputArguments, StreamChoice, UntilChoice, WaitChoice};
-use procyard_core::{Handle, Limits, PublicError, Stream};
+use procyard_core::{ErrorCode, Handle, Limits, PublicError, Stream};
 use procyard_supervisor::{StreamFilter, WaitMode};
 
 use crate::output::millis;
@@ -63,6 +63,14 @@ impl Question {
         };
         let awaited = awaited(&arguments)?;
         Ok(Self { targets, several, look, streams: filter(arguments.stream.unwrap_or_default()), awaited })
+    }
+}
+
+impl Question {
+    /// An error of one process, under the name that its cursor has in this question.
+    pub(crate) fn named(&self, error: PublicError) -> PublicError {
+        let ahead = self.several && error.code == ErrorCode::CursorAhead;
+        if ahead { error.field("cursors") } else { error }
     }
 }
 

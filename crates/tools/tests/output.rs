@@ -210,3 +210,32 @@ async fn progress_lines_collapse_unless_they_are_asked_for() {
     let raw = yard.output(&process, json!({"collapse": false})).await;
     assert!(raw["output"].as_str().unwrap().contains("\r250%"), "{raw}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_cursor_beyond_the_end_is_named_as_it_was_given() {
+    let yard = Yard::new(Script::new().stdout("abc").exit(0)).await;
+    let process = yard.background().await;
+    yard.ended(&process).await;
+    let one = yard.output(&process, json!({"cursor": 4})).await;
+    assert_eq!((code(&one), &one["error"]["field"]), ("cursor_ahead", &json!("cursor")));
+    for wait in [json!({}), json!({"wait": "all"})] {
+        let asked = json!({"process_ids": [process], "cursors": {&process: 4}});
+        let several = yard.call("ProcessOutput", common::with(asked, wait)).await;
+        let failed = &several["results"][0];
+        assert_eq!((code(failed), &failed["error"]["field"]), ("cursor_ahead", &json!("cursors")));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tail_and_a_cursor_inside_a_character_begin_at_the_same_place() {
+    let yard = Yard::new(Script::new().stdout("日本語").exit(0)).await;
+    let process = yard.background().await;
+    yard.ended(&process).await;
+    for bytes in 1..=9 {
+        let tail = yard.output(&process, json!({"tail_bytes": bytes})).await;
+        let page = yard.output(&process, json!({"cursor": 9 - bytes})).await;
+        for field in ["output", "start_cursor", "next_cursor", "normalized"] {
+            assert_eq!(tail[field], page[field], "{field} of the last {bytes} bytes");
+        }
+    }
+}

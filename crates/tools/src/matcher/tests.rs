@@ -148,6 +148,36 @@ fn a_match_of_64_kib_is_found_in_any_chunks() {
     }
 }
 
+#[test]
+fn a_match_spans_at_most_64_kib_whether_its_process_runs_or_has_ended() {
+    let around = |length: usize| [&b"xa"[..], &b"-".repeat(length - 2), b"b!"].concat();
+    let long = "-".repeat(MATCH_MAX);
+    for (pattern, stream, expect) in [
+        ("a-*b", around(MATCH_MAX), Some((1, MATCH_MAX))),
+        ("a-*b", around(MATCH_MAX + 1), None),
+        ("a-*b", around(70_000), None),
+        ("a-*b", around(100_000), None),
+        // A shorter one behind the beginning of one that is too long.
+        ("a[^b]*b", format!("a{long}ab").into_bytes(), Some((MATCH_MAX as u64 + 1, 2))),
+        // A shorter one from the same beginning.
+        ("ab|a-*b", [&b"a"[..], &b"-".repeat(70_000), b"b ab"].concat(), Some((70_003, 2))),
+        // Characters of several bytes.
+        ("日+b", format!("{}b", "日".repeat(30_000)).into_bytes(), Some((90_000 - 21_845 * 3, 65_536))),
+    ] {
+        for (size, finished) in
+            [(1000, false), (8192, false), (70_001, false), (1 << 20, false), (1000, true), (1 << 20, true)]
+        {
+            let mut probe = probe(pattern);
+            feed_all(&mut probe, stream.chunks(size));
+            if finished {
+                probe.finish();
+            }
+            let found = probe.found().map(|found| (found.cursor, found.text.len()));
+            assert_eq!(found, expect, "{pattern} in chunks of {size}, finished: {finished}");
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn what_is_found_does_not_depend_on_borders(
