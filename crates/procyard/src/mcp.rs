@@ -55,7 +55,7 @@ async fn serve(options: McpOptions) -> anyhow::Result<()> {
     );
     let (read, write) = stdio();
     let served = serve_mcp(Arc::new(toolbox), read, write, stop).await;
-    let survivors = session.close().await;
+    let (_root, survivors) = session.close().await;
     if let Ok(Err(error)) = collecting.await {
         tracing::warn!(error = format!("{error:#}"), "old sessions were not looked through");
     }

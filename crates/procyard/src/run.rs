@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use procyard_core::{ExecutionId, Handle, LeaderEnd, Origin, State, StopKind, WaitStatus};
-use procyard_manifest::SessionRoot;
 use procyard_runner::{CommandSpec, ProcessRequest, Runner as _, StdinMode};
 use procyard_supervisor::{
     CommandRecord, Lease, Pace, ReadFrom, ReadRequest, Snapshot, StartOptions, StopRequest, StreamFilter,
@@ -51,11 +50,10 @@ async fn supervise(options: RunOptions) -> anyhow::Result<u8> {
     let signals = Signals::catch()?;
     let data_dir = options.data.resolve()?;
     let session = Session::open(&data_dir, None, None, Keep::Nothing).await?;
-    let place = SessionRoot::path_of(&data_dir, session.owner.session);
     let outcome = attend(&session, &options, signals).await;
-    let survivors = session.close().await;
+    let (root, survivors) = session.close().await;
     // Nobody can ask for it any more. What cannot be removed is removed with other ended sessions.
-    let removed = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(place)).await;
+    let removed = tokio::task::spawn_blocking(move || root.remove(&data_dir)).await;
     if let Ok(Err(error)) = removed {
         tracing::warn!(%error, "the session of this run could not be removed");
     }

@@ -82,8 +82,9 @@ impl Session {
         Arc::new(OneRunner(Arc::new(self.runner.clone())))
     }
 
-    /// Stops everything, and says how many trees could not be proven empty.
-    pub(crate) async fn close(self) -> usize {
+    /// Stops everything. Gives the session's directory back, still locked, and says how many trees could not be proven
+    /// empty.
+    pub(crate) async fn close(self) -> (SessionRoot, usize) {
         let report = self.supervisor.shutdown_within(CLOSE_GRACE).await;
         // What cannot be ended keeps its guardian, which holds the session's lock and goes on; this program does not
         // wait for that.
@@ -93,8 +94,7 @@ impl Session {
         if let Some(journal) = self.journal {
             close_journal(journal).await;
         }
-        drop(self.root);
-        report.failed.len()
+        (self.root, report.failed.len())
     }
 }
 
