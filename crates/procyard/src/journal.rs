@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 use async_trait::async_trait;
-use procyard_core::{LifecycleEvent, Owner, SessionId, Timestamp};
+use procyard_core::{Handle, LifecycleEvent, Owner, SessionId, Timestamp};
 use procyard_journal::{Journal, JournalError, NotificationKind, NotificationRecord, PRUNE_MAX};
 use procyard_manifest::SessionRoot;
 use procyard_supervisor::{
@@ -110,6 +110,10 @@ impl CompletionNotifier for Recorder {
         let record = record_of(notice);
         self.record(move |journal| journal.put(owner, &record).map(drop)).await
     }
+
+    async fn moved(&self, process: Handle, from: Owner, to: Owner) -> Result<(), ServiceError> {
+        self.record(move |journal| journal.transfer(process, from, to).map(drop)).await
+    }
 }
 
 fn record_of(notice: &Notice) -> NotificationRecord {
@@ -133,7 +137,7 @@ fn record_of(notice: &Notice) -> NotificationRecord {
 
 #[cfg(test)]
 mod tests {
-    use procyard_core::{EventId, EventKind, ExecutionId, Handle, Identity, LoopId, Origin, State};
+    use procyard_core::{EventId, EventKind, ExecutionId, Identity, LoopId, Origin, State};
     use procyard_journal::{EventFilter, JournalOptions};
 
     use super::*;

@@ -366,7 +366,7 @@ impl Actor {
             record.stall = Some(notice.clone());
             notice
         };
-        self.shared.notify(self.entry.owner, notice);
+        self.shared.notify(self.entry.owner(), notice);
     }
 }
 

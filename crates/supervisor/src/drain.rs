@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::entry::{Entry, Progress};
+use crate::entry::Entry;
 use crate::{Clock, Pace};
 
 /// Read buffers begin small, so that a process that prints nothing costs little, and grow while they are filled.
@@ -282,7 +282,7 @@ impl Reader {
             record.manifest.last_output_at = Some(now);
             record.manifest.storage_degraded |= appended.degraded;
         }
-        self.entry.progress.send_replace(Progress { total_bytes: appended.total_bytes, at: Instant::now() });
+        self.entry.advance(appended.total_bytes);
         if self.in_place >= TURN_BYTES {
             self.in_place = 0;
             tokio::task::yield_now().await;

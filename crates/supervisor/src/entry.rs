@@ -15,7 +15,8 @@ use tokio::time::Instant;
 
 use crate::actor::Order;
 use crate::input::InputQueue;
-use crate::{Lease, Notice, NoticeKind, Snapshot, StdinStatus};
+use crate::live::Views;
+use crate::{Lease, Notice, NoticeKind, Snapshot, StdinStatus, SupervisorError};
 
 /// How far the output has come.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +31,8 @@ pub(crate) struct Progress {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Life {
     pub(crate) state: State,
+    /// Whose it is now; whoever waits for another owner waits no longer.
+    pub(crate) owner: Owner,
     pub(crate) teardown_failed: bool,
 }
 
@@ -73,7 +76,6 @@ enum Source {
 /// One process.
 pub(crate) struct Entry {
     pub(crate) handle: Handle,
-    pub(crate) owner: Owner,
     pub(crate) sequence: u64,
     pub(crate) orders: mpsc::Sender<Order>,
     pub(crate) input: Option<Arc<InputQueue>>,
@@ -83,6 +85,8 @@ pub(crate) struct Entry {
     pub(crate) used: AtomicU64,
     /// How many callers stay with it for its result.
     pub(crate) attending: AtomicUsize,
+    /// Who looks on; nobody at a process that ended before this supervisor.
+    views: Option<Arc<Views>>,
     /// Guards what changes; held for copies in and out, never across an await or a file operation.
     record: Mutex<Record>,
     /// Orders the saves of this manifest: held on blocking threads only, for one save.
@@ -98,8 +102,9 @@ impl Entry {
         orders: mpsc::Sender<Order>,
         input: Option<Arc<InputQueue>>,
         reader: SpoolReader,
+        views: Arc<Views>,
     ) -> Self {
-        Self::new(record, sequence, orders, input, Source::Open(reader), 0)
+        Self { views: Some(views), ..Self::new(record, sequence, orders, input, Source::Open(reader), 0) }
     }
 
     pub(crate) fn restored(record: Record, sequence: u64, options: SpoolOptions) -> Self {
@@ -118,10 +123,9 @@ impl Entry {
         total_bytes: u64,
     ) -> Self {
         let identity = record.manifest.identity;
-        let life = Life { state: record.manifest.state, teardown_failed: false };
+        let life = Life { state: record.manifest.state, owner: identity.owner, teardown_failed: false };
         Self {
             handle: identity.handle,
-            owner: identity.owner,
             sequence,
             orders,
             input,
@@ -129,6 +133,7 @@ impl Entry {
             life: watch::Sender::new(life),
             used: AtomicU64::new(0),
             attending: AtomicUsize::new(0),
+            views: None,
             record: Mutex::new(record),
             saving: Mutex::new(()),
             source: Mutex::new(source),
@@ -139,6 +144,16 @@ impl Entry {
     pub(crate) fn record(&self) -> MutexGuard<'_, Record> {
         // A panic while it was held cannot leave it half changed in a way that matters more than going on.
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whose it is now.
+    pub(crate) fn owner(&self) -> Owner {
+        self.life.borrow().owner
+    }
+
+    /// Refuses a call that was admitted before the process was given to another owner.
+    pub(crate) fn still_of(&self, owner: Owner) -> Result<(), SupervisorError> {
+        if self.owner() == owner { Ok(()) } else { Err(SupervisorError::NotFound) }
     }
 
     pub(crate) fn state(&self) -> State {
@@ -196,6 +211,14 @@ impl Entry {
             record.manifest.storage_degraded |= short || reader.degraded();
         }
         self.progress.send_modify(|progress| progress.total_bytes = found);
+    }
+
+    /// There is more output, and it can be read: wakes who waits for it.
+    pub(crate) fn advance(&self, total_bytes: u64) {
+        self.progress.send_replace(Progress { total_bytes, at: Instant::now() });
+        if let Some(views) = &self.views {
+            views.show_output(|| self.owner(), self.handle, total_bytes);
+        }
     }
 
     /// The reader, if it needs no opening.

@@ -20,6 +20,9 @@ pub enum SupervisorError {
     /// The session is being shut down.
     #[error("the session is being shut down")]
     ShuttingDown,
+    /// The loop was closed.
+    #[error("this loop was closed")]
+    LoopClosed,
     /// The session was not activated yet.
     #[error("the session is not active yet")]
     NotActive,
@@ -121,7 +124,7 @@ impl SupervisorError {
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::NotFound => ErrorCode::NotFound,
-            Self::ShuttingDown => ErrorCode::SupervisorShuttingDown,
+            Self::ShuttingDown | Self::LoopClosed => ErrorCode::SupervisorShuttingDown,
             Self::NotActive => ErrorCode::ProcessSetupFailed,
             Self::NotificationsUnsupported => ErrorCode::ProcessNotificationsUnsupported,
             Self::Quota(refusal) => refusal.code(),
@@ -148,9 +151,11 @@ impl SupervisorError {
         let say = |message: String| PublicError::new(self.code(), message);
         match self {
             Self::NotFound => say("there is no such process; ProcessList shows yours".to_owned()),
-            Self::ShuttingDown | Self::NotActive | Self::AlreadyActive | Self::StoppedWhileStarting => {
-                say(self.to_string())
-            }
+            Self::ShuttingDown
+            | Self::LoopClosed
+            | Self::NotActive
+            | Self::AlreadyActive
+            | Self::StoppedWhileStarting => say(self.to_string()),
             Self::NotificationsUnsupported => {
                 say("this session cannot announce completions; run the command in the foreground".to_owned())
             }

@@ -144,7 +144,7 @@ pub(crate) async fn terminalise(
         // An end is a use: what has just ended is not the first to be evicted.
         entry.touch(registry.tick());
         if never_ran(&record.manifest) {
-            registry.free_key(entry.owner, &record.manifest);
+            registry.free_key(entry.owner(), &record.manifest);
         }
     }
     release_lease(entry);
@@ -256,13 +256,13 @@ pub(crate) fn announce(shared: &Arc<Shared>, entry: &Arc<Entry>) {
         shared.publish(entry, kind, state, reason);
     }
     if let Some(notice) = notice {
-        shared.notify(entry.owner, notice);
+        shared.notify(entry.owner(), notice);
     }
 }
 
 impl Shared {
     /// Queues a notice for the notifier.
     pub(crate) fn notify(&self, owner: procyard_core::Owner, notice: Notice) {
-        self.notices.push(NoticeItem { owner, notice });
+        self.notices.push(NoticeItem::Notice { owner, notice });
     }
 }

@@ -47,6 +47,7 @@
 mod actor;
 mod attend;
 mod clock;
+mod close_loop;
 mod drain;
 mod entry;
 mod error;
@@ -54,6 +55,7 @@ mod finish;
 mod give;
 mod input;
 mod leases;
+mod live;
 mod notices;
 mod options;
 mod outbox;
@@ -61,6 +63,7 @@ mod read;
 mod restore;
 mod retain;
 mod services;
+mod sessions;
 mod settle;
 mod shared;
 mod shutdown;
@@ -69,12 +72,14 @@ mod start;
 mod stop;
 mod supervisor;
 mod telling;
+mod transfer;
 mod wait;
 
 pub use attend::Attendance;
 pub use clock::{Clock, SystemClock};
 pub use error::{StdinClosed, SupervisorError};
 pub use leases::Leases;
+pub use live::{LIVE_EVENTS_MAX, LiveEvent, Subscription};
 pub use options::{
     InputAccepted, InputRequest, Lease, LeftoverPolicy, Pace, Probe, ReadFrom, ReadRequest, StartOptions,
     Started, StopRequest, Target, Until, WaitMode, Waited,
@@ -84,8 +89,10 @@ pub use procyard_spool::{Gap, Page, Span, StreamFilter};
 pub use read::READ_MAX;
 pub use restore::RestoreReport;
 pub use services::{CompletionNotifier, LifecyclePublisher, Notice, NoticeKind, ServiceError, Services};
+pub use sessions::Sessions;
 pub use shutdown::ShutdownReport;
 pub use snapshot::{Snapshot, StdinStatus};
 pub use supervisor::Supervisor;
 pub use telling::Telling;
+pub use transfer::TransferReport;
 pub use wait::{TARGETS_MAX, WaitPlace};

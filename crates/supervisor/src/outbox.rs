@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use procyard_core::{EventKind, LifecycleEvent, Owner};
+use procyard_core::{EventKind, Handle, LifecycleEvent, Owner};
 use procyard_manifest::{Durability, Manifest};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -45,10 +45,12 @@ pub(crate) struct EventItem {
     pub(crate) entry: Arc<Entry>,
 }
 
-/// A notice and whom it is for.
-pub(crate) struct NoticeItem {
-    pub(crate) owner: Owner,
-    pub(crate) notice: Notice,
+/// What the notifier learns.
+pub(crate) enum NoticeItem {
+    /// A notice and whom it is for.
+    Notice { owner: Owner, notice: Notice },
+    /// What is pending of a process is for another owner from here on.
+    Moved { handle: Handle, from: Owner, to: Owner },
 }
 
 /// Takes items to their service.
@@ -74,6 +76,7 @@ impl Courier<EventItem> for EventCourier {
     }
 
     async fn given(&self, item: EventItem) {
+        self.shared.views.show_event(item.entry.owner(), &item.event);
         if !matches!(item.event.kind, EventKind::Completed | EventKind::Lost) {
             return;
         }
@@ -92,7 +95,10 @@ pub(crate) struct NoticeCourier {
 #[async_trait]
 impl Courier<NoticeItem> for NoticeCourier {
     async fn give(&self, item: &NoticeItem) -> Result<(), ServiceError> {
-        self.notifier.notify(item.owner, &item.notice).await
+        match item {
+            NoticeItem::Notice { owner, notice } => self.notifier.notify(*owner, notice).await,
+            NoticeItem::Moved { handle, from, to } => self.notifier.moved(*handle, *from, *to).await,
+        }
     }
 
     async fn given(&self, _: NoticeItem) {}

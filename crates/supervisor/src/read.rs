@@ -32,6 +32,7 @@ pub(crate) async fn read(
         // It ended meanwhile: a terminal state never comes with an end of output that was not the last.
         page = read_entry(shared, &entry, request).await?;
     }
+    entry.still_of(owner)?;
     Ok((page, entry.snapshot()))
 }
 
@@ -79,6 +80,7 @@ pub(crate) async fn head(
         let (shared, entry) = (Arc::clone(shared), Arc::clone(&entry));
         blocking(move || open(&shared, &entry).map(|reader| reader.head())).await??
     };
+    entry.still_of(owner)?;
     Ok((page, entry.snapshot()))
 }
 

@@ -6,13 +6,14 @@
 use std::sync::Arc;
 
 use procyard_core::{Handle, Outcome, Reason, State, Timestamp};
-use procyard_manifest::{Durability, Manifest, ManifestError, Scan, manifest_name, spool_name};
+use procyard_manifest::{Durability, Manifest, ManifestError, Scan, Transfer, manifest_name, spool_name};
 use procyard_spool::Spool;
 use tracing::warn;
 
 use crate::SupervisorError;
 use crate::entry::{Entry, Record};
 use crate::finish::announce;
+use crate::outbox::NoticeItem;
 use crate::shared::Shared;
 
 /// What a restore found and did.
@@ -143,6 +144,11 @@ fn register(shared: &Arc<Shared>, manifests: Vec<Manifest>) {
     }
     announced.sort_by_key(|(completion, _)| *completion);
     for (_, entry) in announced {
+        let moves = entry.record().manifest.transfers.clone();
+        for Transfer { from, to, .. } in moves {
+            // A notice may have been taken before a move that its notifier did not learn of.
+            shared.notices.push(NoticeItem::Moved { handle: entry.handle, from, to });
+        }
         announce(shared, &entry);
     }
 }

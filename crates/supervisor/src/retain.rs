@@ -26,12 +26,13 @@ pub(crate) struct Unclaimed {
 
 impl Registry {
     pub(crate) fn insert(&mut self, entry: Arc<Entry>) {
+        let owner = entry.owner();
         let never_ran = never_ran(&entry.record().manifest);
         if let Some(key) = entry.record().manifest.command.idempotency.as_ref().filter(|_| !never_ran) {
             let named = (entry.handle, key.digest.clone());
-            self.idempotent.insert((entry.owner, key.key.clone()), named);
+            self.idempotent.insert((owner, key.key.clone()), named);
         }
-        self.entries.insert((entry.owner, entry.handle), entry);
+        self.entries.insert((owner, entry.handle), entry);
     }
 
     /// The process that this key started with these arguments.
@@ -48,20 +49,20 @@ impl Registry {
         }
     }
 
-    /// Lets the idempotency key of a process start another one.
-    pub(crate) fn free_key(&mut self, owner: Owner, manifest: &Manifest) {
-        let Some(key) = &manifest.command.idempotency else { return };
-        let key = (owner, key.key.clone());
-        if self.idempotent.get(&key).is_some_and(|(handle, _)| *handle == manifest.identity.handle) {
-            self.idempotent.remove(&key);
-        }
+    /// Lets the idempotency key of a process start another one; the key and its digest, where it had one.
+    pub(crate) fn free_key(&mut self, owner: Owner, manifest: &Manifest) -> Option<(String, String)> {
+        let key = (owner, manifest.command.idempotency.as_ref()?.key.clone());
+        self.idempotent.get(&key).filter(|(handle, _)| *handle == manifest.identity.handle)?;
+        let (_, digest) = self.idempotent.remove(&key)?;
+        Some((key.1, digest))
     }
 
     /// Takes a process out, with what it holds of the limits.
     pub(crate) fn remove(&mut self, entry: &Entry) {
-        self.entries.remove(&(entry.owner, entry.handle));
+        let owner = entry.owner();
+        self.entries.remove(&(owner, entry.handle));
         let mut record = entry.record();
-        self.free_key(entry.owner, &record.manifest);
+        self.free_key(owner, &record.manifest);
         if let Some(reservation) = record.reservation.take() {
             self.ledger.release(reservation);
         }
@@ -72,8 +73,14 @@ impl Registry {
             if self.unclaimed.len() >= UNCLAIMED_MAX {
                 self.unclaimed.pop_front();
             }
-            self.unclaimed.push_back(Unclaimed { owner: entry.owner, completion, notice });
+            self.unclaimed.push_back(Unclaimed { owner, completion, notice });
         }
+    }
+
+    /// The processes of an owner.
+    pub(crate) fn of(&self, owner: Owner) -> impl Iterator<Item = Arc<Entry>> {
+        let mine = self.entries.iter().filter(move |((of, _), _)| *of == owner);
+        mine.map(|(_, entry)| Arc::clone(entry))
     }
 
     /// Completed processes, the least recently used first.
@@ -151,9 +158,9 @@ impl Shared {
         });
     }
 
-    /// All processes of an owner.
+    /// All processes of an owner; none of a loop that was closed.
     pub(crate) fn entries_of(&self, owner: Owner) -> Vec<Arc<Entry>> {
         let registry = self.registry();
-        registry.entries.values().filter(|entry| entry.owner == owner).cloned().collect()
+        if registry.closed_loops.contains(&owner) { Vec::new() } else { registry.of(owner).collect() }
     }
 }

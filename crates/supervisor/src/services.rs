@@ -25,6 +25,13 @@ pub trait LifecyclePublisher: Send + Sync {
 pub trait CompletionNotifier: Send + Sync {
     /// Takes one notice.
     async fn notify(&self, owner: Owner, notice: &Notice) -> Result<(), ServiceError>;
+
+    /// A process was given to another owner: notices of it that were taken and not delivered are for `to`. Repeated
+    /// after a restart where such notices may be left. A notifier that keeps nothing has nothing to do.
+    async fn moved(&self, process: Handle, from: Owner, to: Owner) -> Result<(), ServiceError> {
+        let _ = (process, from, to);
+        Ok(())
+    }
 }
 
 /// What a notice is about.

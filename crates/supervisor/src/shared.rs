@@ -2,7 +2,7 @@
 //!
 //! Not for behaviour: each verb has its own file.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use procyard_core::{
@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::entry::Entry;
+use crate::live::Views;
 use crate::outbox::{EventItem, NoticeItem, Outbox};
 use crate::retain::Unclaimed;
 use crate::telling::Claims;
@@ -38,6 +39,8 @@ pub(crate) struct Registry {
     pub(crate) idempotent: HashMap<(Owner, String), (Handle, String)>,
     /// Notices of evicted processes, the oldest first.
     pub(crate) unclaimed: VecDeque<Unclaimed>,
+    /// Loops whose calls are refused.
+    pub(crate) closed_loops: HashSet<Owner>,
     pub(crate) admitted: u64,
     pub(crate) completed: u64,
     ticks: u64,
@@ -63,6 +66,7 @@ pub(crate) struct Shared {
     pub(crate) services: OnceLock<Services>,
     pub(crate) events: Outbox<EventItem>,
     pub(crate) notices: Outbox<NoticeItem>,
+    pub(crate) views: Arc<Views>,
     /// Owns every task of this session; shutdown joins them.
     pub(crate) tasks: TaskTracker,
     /// Cancelled when the last handle of this supervisor is dropped: trees are ended at once.
@@ -84,6 +88,7 @@ impl Shared {
             ledger: QuotaLedger::new(&limits),
             idempotent: HashMap::new(),
             unclaimed: VecDeque::new(),
+            closed_loops: HashSet::new(),
             admitted: 0,
             completed: 0,
             ticks: 0,
@@ -97,6 +102,7 @@ impl Shared {
             services: OnceLock::new(),
             events: Outbox::new(),
             notices: Outbox::new(),
+            views: Arc::default(),
             tasks: TaskTracker::new(),
             abandoned: CancellationToken::new(),
             closed: CancellationToken::new(),
@@ -116,6 +122,9 @@ impl Shared {
     /// The process of this owner. One lookup under one lock: a foreign handle and a missing one are the same.
     pub(crate) fn find(&self, owner: Owner, handle: &Handle) -> Result<Arc<Entry>, SupervisorError> {
         let mut registry = self.registry();
+        if registry.closed_loops.contains(&owner) {
+            return Err(SupervisorError::LoopClosed);
+        }
         let tick = registry.tick();
         let entry = registry.entries.get(&(owner, *handle)).cloned();
         drop(registry);
@@ -131,6 +140,12 @@ impl Shared {
             Phase::Active => Ok(()),
             Phase::ShuttingDown => Err(SupervisorError::ShuttingDown),
         }
+    }
+
+    /// Refuses calls of a loop that was closed.
+    pub(crate) fn admit_loop(&self, owner: Owner) -> Result<(), SupervisorError> {
+        let closed = self.registry().closed_loops.contains(&owner);
+        if closed { Err(SupervisorError::LoopClosed) } else { Ok(()) }
     }
 
     pub(crate) fn spool_options(&self, ceiling: u64) -> SpoolOptions {

@@ -6,12 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use procyard_core::{Handle, Requester, StopKind};
-use tokio::task::JoinSet;
-use tokio::time::Instant;
 use tracing::warn;
 
 use crate::shared::{Phase, Shared};
-use crate::stop::{ended, order_stop};
+use crate::stop::end_all;
 
 /// How long the services get to take what is queued for them.
 const SERVICES_GRACE: Duration = Duration::from_secs(1);
@@ -33,25 +31,9 @@ pub(crate) async fn shutdown(shared: &Arc<Shared>, kind: StopKind, grace: Durati
         registry.phase = Phase::ShuttingDown;
         registry.entries.values().filter(|entry| !entry.is_terminal()).cloned().collect()
     };
-    let limits = &shared.limits;
-    let bound = Instant::now() + grace + limits.proof_bound + limits.drain_cap + limits.leftover_grace;
-    let mut ends = JoinSet::new();
-    for entry in live {
-        if let Some(input) = &entry.input {
-            input.close();
-        }
-        ends.spawn(async move {
-            let end = async {
-                let _ = order_stop(&entry, kind, Requester::Shutdown, grace).await;
-                ended(&entry).await
-            };
-            let ended = tokio::time::timeout_at(bound, end).await;
-            (entry.handle, matches!(ended, Ok(Ok(()))))
-        });
-    }
     let mut report = ShutdownReport::default();
-    while let Some(Ok((handle, ended))) = ends.join_next().await {
-        if ended {
+    for (handle, proven) in end_all(shared, live, kind, Requester::Shutdown, grace).await {
+        if proven {
             report.stopped += 1;
         } else {
             report.failed.push(handle);
@@ -64,6 +46,7 @@ pub(crate) async fn shutdown(shared: &Arc<Shared>, kind: StopKind, grace: Durati
         let _ = tokio::time::timeout(SERVICES_GRACE, flushed).await;
     }
     shared.closed.cancel();
+    shared.views.close_all();
     if report.failed.is_empty() {
         // Actors have ended, everything else ends now.
         shared.tasks.wait().await;

@@ -179,6 +179,9 @@ fn admit(
         Phase::Inactive => return Err(SupervisorError::NotActive),
         Phase::ShuttingDown => return Err(SupervisorError::ShuttingDown),
     }
+    if registry.closed_loops.contains(&owner) {
+        return Err(SupervisorError::LoopClosed);
+    }
     if let Some(key) = &options.command.idempotency
         && let Some(handle) = registry.find_idempotent(owner, &key.key, &key.digest)?
     {
@@ -215,7 +218,14 @@ fn admit(
         announced: false,
         stall: None,
     };
-    let entry = Arc::new(Entry::live(record, registry.admitted, sender, input, spool.reader()));
+    let entry = Arc::new(Entry::live(
+        record,
+        registry.admitted,
+        sender,
+        input,
+        spool.reader(),
+        Arc::clone(&shared.views),
+    ));
     registry.insert(Arc::clone(&entry));
     drop(registry);
     shared.remove_from_disk(evicted);

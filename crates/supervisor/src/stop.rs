@@ -8,6 +8,7 @@ use std::time::Duration;
 use procyard_core::{Handle, Owner, Requester, StopKind};
 use procyard_manifest::Durability;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use crate::actor::Order;
 use crate::entry::Entry;
@@ -47,7 +48,43 @@ pub(crate) async fn stop(
         }
         StopKind::Terminate | StopKind::Kill => ended(&entry).await?,
     }
+    entry.still_of(owner)?;
     Ok(entry.snapshot())
+}
+
+/// Stops all of these at the same time and closes their input; says of each whether it is proven gone. Bounded by grace,
+/// proof bound and drain cap. Cancelling it cancels no stop.
+pub(crate) async fn end_all(
+    shared: &Arc<Shared>,
+    living: Vec<Arc<Entry>>,
+    kind: StopKind,
+    by: Requester,
+    grace: Duration,
+) -> Vec<(Handle, bool)> {
+    let limits = &shared.limits;
+    let bound = Instant::now() + grace + limits.proof_bound + limits.drain_cap + limits.leftover_grace;
+    let ends: Vec<_> = living
+        .into_iter()
+        .map(|entry| {
+            if let Some(input) = &entry.input {
+                input.close();
+            }
+            let handle = entry.handle;
+            let end = shared.tasks.spawn(async move {
+                let end = async {
+                    let _ = order_stop(&entry, kind, by, grace).await;
+                    ended(&entry).await
+                };
+                matches!(tokio::time::timeout_at(bound, end).await, Ok(Ok(())))
+            });
+            (handle, end)
+        })
+        .collect();
+    let mut proven = Vec::with_capacity(ends.len());
+    for (handle, end) in ends {
+        proven.push((handle, end.await.unwrap_or(false)));
+    }
+    proven
 }
 
 /// Sends the order; `None` when the process is terminal already.

@@ -16,8 +16,8 @@ use crate::outbox::{EventCourier, NoticeCourier};
 use crate::shared::{Phase, Shared, blocking};
 use crate::{
     Attendance, Clock, InputAccepted, InputRequest, Lease, Notice, ReadRequest, RestoreReport, Services,
-    ShutdownReport, Snapshot, StartOptions, Started, StopRequest, SupervisorError, SystemClock, Target,
-    Telling, Until, WaitMode, WaitPlace, Waited,
+    ShutdownReport, Snapshot, StartOptions, Started, StopRequest, Subscription, SupervisorError, SystemClock,
+    Target, Telling, TransferReport, Until, WaitMode, WaitPlace, Waited,
 };
 
 /// Supervises the processes of one session. Cheap to clone; when the last clone is dropped without a
@@ -124,6 +124,7 @@ impl Supervisor {
         record: &IdempotencyRecord,
     ) -> Result<Option<Handle>, SupervisorError> {
         self.shared.admit_calls()?;
+        self.shared.admit_loop(owner)?;
         self.shared.registry().find_idempotent(owner, &record.key, &record.digest)
     }
 
@@ -133,7 +134,7 @@ impl Supervisor {
         Ok(self.shared.find(owner, handle)?.snapshot())
     }
 
-    /// The processes of this owner, running and retained, newest first.
+    /// The processes of this owner, running and retained, newest first. None of a loop that was closed.
     pub fn list(&self, owner: Owner) -> Vec<Snapshot> {
         let mut list: Vec<_> = self.shared.entries_of(owner).iter().map(|entry| entry.snapshot()).collect();
         list.sort_by_key(|snapshot| std::cmp::Reverse(snapshot.sequence));
@@ -258,6 +259,34 @@ impl Supervisor {
     /// within a runtime.
     pub fn learnt(&self, owner: Owner, handles: &[Handle]) {
         crate::notices::learnt(&self.shared, owner, handles);
+    }
+
+    /// Gives everything of one loop to another loop of this session: running and retained processes, and what its
+    /// owner was not told yet. At one instant: from then on `from` is told that there is no such process, also by calls that
+    /// wait, and `to` has them. All or nothing: a loop that has not enough slots for what runs takes nothing. The records
+    /// keep the trail, and are on disk when this resolves.
+    ///
+    /// For whoever hosts the session: nothing that an owner can reach may call it. Cancelled, the transfer stands, and some
+    /// of it may be recorded late or, when the supervisor dies, not at all.
+    pub async fn transfer(&self, from: Owner, to: Owner) -> Result<TransferReport, SupervisorError> {
+        crate::transfer::transfer(&self.shared, from, to).await
+    }
+
+    /// Ends one loop: refuses its further calls, for good, and stops and proves empty all that it runs. How many of its
+    /// processes are not proven gone: until that is zero, call it again. What it retained stays on disk until it is
+    /// evicted, and can be given to another loop. Bounded as a shutdown is; cancelling it cancels no stop.
+    pub async fn close_loop(&self, owner: Owner) -> Result<usize, SupervisorError> {
+        crate::close_loop::close_loop(&self.shared, owner).await
+    }
+
+    /// A live view of this owner's processes, from now on. Whoever subscribes first and reads journal and output second
+    /// misses nothing.
+    pub fn subscribe(&self, owner: Owner) -> Result<Subscription, SupervisorError> {
+        self.shared.admit_calls()?;
+        let subscription = Subscription::begin(&self.shared.views, owner);
+        // Looked at after it has begun: a loop that is closed meanwhile ends it.
+        self.shared.admit_loop(owner)?;
+        Ok(subscription)
     }
 
     /// Ends the session: closes admission, stops every tree and proves it empty, joins every task. Idempotent; bounded

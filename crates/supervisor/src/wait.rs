@@ -13,7 +13,7 @@ use procyard_core::{Handle, Owner, Waiter};
 use procyard_spool::StreamFilter;
 use tokio::time::Instant;
 
-use crate::entry::Entry;
+use crate::entry::{Entry, Life};
 use crate::read::read_entry;
 use crate::shared::Shared;
 use crate::{Probe, ReadFrom, ReadRequest, SupervisorError, Target, Until, WaitMode, Waited};
@@ -87,6 +87,7 @@ async fn wait(
     timeout: Duration,
 ) -> Result<Vec<Waited>, SupervisorError> {
     shared.admit_calls()?;
+    shared.admit_loop(owner)?;
     if targets.is_empty() || targets.len() > TARGETS_MAX {
         return Err(SupervisorError::invalid("process_ids", format!("must be 1 to {TARGETS_MAX}")));
     }
@@ -141,7 +142,9 @@ async fn quiet(
         let due = silent.into_iter().chain(end).min();
         tokio::select! {
             biased;
-            _ = life.wait_for(|life| life.state.is_terminal()) => return Ok(()),
+            _ = life.wait_for(|life| life.state.is_terminal() || life.owner != owner) => {
+                return entry.still_of(owner);
+            }
             Ok(()) = progress.changed() => {}
             () = crate::actor::until(due) => return Ok(()),
         }
@@ -149,6 +152,7 @@ async fn quiet(
 }
 
 struct Watch {
+    owner: Owner,
     handle: Handle,
     entry: Option<Arc<Entry>>,
     /// How far the probe was fed.
@@ -160,7 +164,14 @@ struct Watch {
 impl Watch {
     fn new(shared: &Shared, owner: Owner, target: Target) -> Self {
         let entry = shared.find(owner, &target.handle).ok();
-        Self { handle: target.handle, entry, cursor: target.cursor, probe: target.probe, satisfied: false }
+        Self {
+            owner,
+            handle: target.handle,
+            entry,
+            cursor: target.cursor,
+            probe: target.probe,
+            satisfied: false,
+        }
     }
 
     /// Resolves with true when the target is satisfied, with false at `end`. A process that is not there is satisfied
@@ -173,7 +184,7 @@ impl Watch {
                 tokio::select! {
                     biased;
                     // The sender lives in the entry that is held here.
-                    _ = life.wait_for(|life| life.state.is_terminal()) => true,
+                    _ = life.wait_for(|life| life.state.is_terminal() || life.owner != self.owner) => true,
                     () = crate::actor::until(end) => false,
                 }
             }
@@ -193,7 +204,12 @@ impl Watch {
         let mut life = entry.life.subscribe();
         loop {
             // The state is looked at before the output: what was printed before the end is fed before the end.
-            let ended = life.borrow_and_update().state.is_terminal();
+            let Life { state, owner, .. } = *life.borrow_and_update();
+            if owner != self.owner {
+                // From now on it is a process that is not there.
+                return true;
+            }
+            let ended = state.is_terminal();
             let total = progress.borrow_and_update().total_bytes;
             if self.feed_to(shared, entry, total).await {
                 return true;
@@ -243,7 +259,7 @@ impl Watch {
             handle: self.handle,
             probe: self.probe,
             satisfied: self.satisfied,
-            snapshot: self.entry.map(|entry| entry.snapshot()),
+            snapshot: self.entry.filter(|entry| entry.owner() == self.owner).map(|entry| entry.snapshot()),
         }
     }
 }

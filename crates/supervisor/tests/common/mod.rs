@@ -31,6 +31,7 @@ use tempfile::TempDir;
 pub(crate) struct Journal {
     pub(crate) events: Mutex<Vec<LifecycleEvent>>,
     pub(crate) notices: Mutex<Vec<(Owner, Notice)>>,
+    pub(crate) moves: Mutex<Vec<(Handle, Owner, Owner)>>,
     /// How many publications fail before one is taken.
     pub(crate) failures: Mutex<u32>,
     /// How many notices fail before one is taken.
@@ -86,6 +87,11 @@ impl CompletionNotifier for Journal {
             return Err(refusal());
         }
         self.notices.lock().unwrap().push((owner, notice.clone()));
+        Ok(())
+    }
+
+    async fn moved(&self, process: Handle, from: Owner, to: Owner) -> Result<(), ServiceError> {
+        self.moves.lock().unwrap().push((process, from, to));
         Ok(())
     }
 }

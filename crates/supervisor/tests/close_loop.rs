@@ -1,0 +1,89 @@
+//! The end of one loop among others.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Yard, code, options, owner, read_from, target};
+use procyard_core::{ErrorCode, State};
+use procyard_supervisor::{InputRequest, Until, WaitMode};
+use procyard_testkit::{DEADLINE, Reaction, Script, StartFault};
+
+#[tokio::test(start_paused = true)]
+async fn it_ends_what_the_loop_runs_and_leaves_other_loops_alone() {
+    let yard = Yard::new(Script::new().on_terminate(Reaction::Ignore)).await;
+    let stubborn = yard.start(options()).await;
+    let played = yard.runner.last().unwrap();
+    let other = yard.try_start_as(owner(2), options()).await.unwrap();
+    assert_eq!(yard.supervisor.close_loop(owner(1)).await.unwrap(), 0);
+    assert_eq!(played.survivors(), 0);
+    assert_eq!(yard.supervisor.snapshot(owner(2), &other).unwrap().state, State::Running);
+    // What it ran can still be given to a loop that is open.
+    let moved = yard.supervisor.transfer(owner(1), owner(2)).await.unwrap().moved;
+    assert_eq!(moved, [stubborn]);
+    assert_eq!(yard.supervisor.snapshot(owner(2), &stubborn).unwrap().state, State::Killed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_further_call_of_it_is_refused_and_says_why() {
+    let yard = Yard::new(Script::new()).await;
+    let handle = yard.start(options()).await;
+    yard.supervisor.close_loop(owner(1)).await.unwrap();
+    let supervisor = &yard.supervisor;
+    let closed = ErrorCode::SupervisorShuttingDown;
+    assert_eq!(code(yard.try_start(options()).await), closed);
+    assert_eq!(code(supervisor.snapshot(owner(1), &handle)), closed);
+    assert_eq!(code(supervisor.read(owner(1), &handle, read_from(0)).await), closed);
+    assert_eq!(code(supervisor.head(owner(1), &handle).await), closed);
+    assert_eq!(code(supervisor.input(owner(1), &handle, InputRequest::default()).await), closed);
+    let wait = supervisor.wait(owner(1), WaitMode::All, Until::Exit, vec![target(handle, 0)], Duration::ZERO);
+    assert_eq!(code(wait.await.map(|waited| waited.len())), closed);
+    assert!(code(supervisor.subscribe(owner(1))) == closed && supervisor.list(owner(1)).is_empty());
+    let message = supervisor.snapshot(owner(1), &handle).unwrap_err().public().message;
+    assert!(message.contains("loop"), "{message}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_under_way_is_ended_too() {
+    let yard = Yard::new(Script::new().start_fault(StartFault::Slow(Duration::from_secs(5)))).await;
+    let starting = tokio::spawn({
+        let prepared = yard.runner.clone();
+        let supervisor = yard.supervisor.clone();
+        async move {
+            use procyard_runner::{CommandSpec, ProcessRequest, Runner as _};
+            let request = ProcessRequest::new(CommandSpec::Shell("play".into()), "/", common::origin());
+            let prepared = prepared.prepare(request).await.unwrap();
+            let lease = procyard_supervisor::Lease::none();
+            supervisor.start(owner(1), common::origin(), prepared, lease, options()).await
+        }
+    });
+    common::eventually("it is starting", || !yard.supervisor.list(owner(1)).is_empty()).await;
+    assert_eq!(yard.supervisor.close_loop(owner(1)).await.unwrap(), 0);
+    assert!(starting.await.unwrap().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tree_that_does_not_end_is_counted_until_it_has() {
+    let yard = Yard::new(Script::new().unprovable()).await;
+    yard.start(options()).await;
+    let played = yard.runner.last().unwrap();
+    assert_eq!(yard.supervisor.close_loop(owner(1)).await.unwrap(), 1);
+    played.prove();
+    let again = async {
+        while yard.supervisor.close_loop(owner(1)).await.unwrap() > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, again).await.expect("it is zero once the tree has gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_goes_away_cancels_no_stop() {
+    let yard = Yard::new(Script::new().on_terminate(Reaction::Ignore)).await;
+    yard.start(options()).await;
+    let played = yard.runner.last().unwrap();
+    let closing = yard.supervisor.close_loop(owner(1));
+    assert!(tokio::time::timeout(Duration::from_millis(1), closing).await.is_err());
+    tokio::time::timeout(DEADLINE, played.ended()).await.expect("it is killed after its grace");
+}
