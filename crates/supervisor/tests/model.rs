@@ -8,9 +8,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Journal, Yard, options, read_from, target};
-use procyard_core::{EventKind, Handle, Limits, State, StopKind};
-use procyard_supervisor::{LeftoverPolicy, StartOptions, Until, WaitMode};
+use common::{Journal, Yard, options, owner, read_from, target};
+use procyard_core::{EventKind, Handle, Limits, Owner, State, StopKind};
+use procyard_supervisor::{LeftoverPolicy, Snapshot, StartOptions, Until, WaitMode};
 use procyard_testkit::{DEADLINE, Leftover, Played, Reaction, Script, StartFault};
 use proptest::prelude::*;
 
@@ -29,6 +29,7 @@ enum Step {
     Wait { which: usize, ms: u64 },
     HandOver { which: usize },
     Abandon { which: usize },
+    Transfer,
     Restart,
 }
 
@@ -63,6 +64,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (which.clone(), 0_u64..500).prop_map(|(which, ms)| Step::Wait { which, ms }),
         1 => which.clone().prop_map(|which| Step::HandOver { which }),
         1 => which.prop_map(|which| Step::Abandon { which }),
+        1 => Just(Step::Transfer),
         1 => Just(Step::Restart),
     ]
 }
@@ -185,8 +187,9 @@ impl World {
                     if let Ok(waited) =
                         supervisor.wait(owner, WaitMode::All, Until::Exit, targets, within).await
                     {
-                        let snapshot = waited[0].snapshot.as_ref().unwrap();
-                        assert!(!waited[0].satisfied || snapshot.state.is_terminal());
+                        // A process that was given to another loop meanwhile is not there.
+                        let ended = |snapshot: &Snapshot| snapshot.state.is_terminal();
+                        assert!(!waited[0].satisfied || waited[0].snapshot.as_ref().is_none_or(ended));
                     }
                 });
             }
@@ -205,6 +208,13 @@ impl World {
                 known.stops.insert(Cause::Terminate);
                 let handle = known.handle;
                 self.yard.supervisor.abandon(self.yard.owner, &handle);
+            }
+            Step::Transfer => {
+                let (from, to) = (self.yard.owner, other(self.yard.owner));
+                let moved = self.yard.supervisor.transfer(from, to).await.unwrap().moved;
+                self.yard.owner = to;
+                assert_eq!(moved.into_iter().collect::<HashSet<_>>(), self.handles());
+                assert!(self.yard.supervisor.list(from).is_empty());
             }
             Step::Restart => self.restart().await,
         }
@@ -309,7 +319,8 @@ impl World {
         // What was noted before is on disk; a completion that is under way may be or not be.
         let copy = Arc::new(tempfile::tempdir().unwrap());
         copy_directory(self.yard.place.path(), copy.path());
-        let next = Yard::on(copy, Script::new(), limits()).await;
+        let mut next = Yard::on(copy, Script::new(), limits()).await;
+        next.owner = self.yard.owner;
         let old = std::mem::replace(&mut self.yard, next);
         self.journals.push(Arc::clone(&self.yard.journal));
         drop(old);
@@ -439,6 +450,11 @@ fn foreground() -> Start {
     }
 }
 
+/// The other of the two loops that own the processes in turn.
+fn other(loop_of: Owner) -> Owner {
+    if loop_of == owner(1) { owner(2) } else { owner(1) }
+}
+
 fn limits() -> Limits {
     Limits { running_per_loop: RUNNING, running_per_session: RUNNING, ..Limits::default() }
 }
@@ -458,7 +474,7 @@ fn copy_directory(from: &std::path::Path, to: &std::path::Path) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_supervisor_does_what_the_model_allows(steps in prop::collection::vec(step(), 1..24)) {
