@@ -3,10 +3,7 @@
 //!
 //! Not for output: the [drain](crate::drain) reads, and [settle](crate::settle) decides when all is read.
 
-use std::future::{Future as _, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use procyard_core::{Causes, EventKind, NotificationId, Reason, Requester, State, StopKind};
@@ -20,6 +17,7 @@ use crate::drain::Drain;
 use crate::entry::Entry;
 use crate::finish::give_up;
 use crate::shared::{Shared, fill_random};
+use crate::sound::sound;
 use crate::{LeftoverPolicy, Notice, NoticeKind, SupervisorError};
 
 /// How many orders may wait for one actor; who sends more waits until it has obeyed some.
@@ -113,15 +111,8 @@ impl Actor {
     pub(crate) async fn run(self) {
         let (shared, entry) = (Arc::clone(&self.shared), Arc::clone(&self.entry));
         let mut drained = self.drain.at_eof.clone();
-        let mut life = Box::pin(self.live());
-        let sound = poll_fn(|context| {
-            let polled = catch_unwind(AssertUnwindSafe(|| life.as_mut().poll(context)));
-            polled.map_or(Poll::Ready(false), |poll| poll.map(|()| true))
-        })
-        .await;
-        // Whatever is left of the process goes here, its tree included.
-        drop(life);
-        if !sound {
+        // When it breaks, whatever is left of the process goes with it, its tree included.
+        if sound(Box::pin(self.live())).await.is_none() {
             let bound = shared.limits.proof_bound;
             let _ = tokio::time::timeout(bound, drained.wait_for(|ended| *ended)).await;
             give_up(&shared, &entry).await;

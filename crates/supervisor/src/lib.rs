@@ -68,6 +68,7 @@ mod settle;
 mod shared;
 mod shutdown;
 mod snapshot;
+mod sound;
 mod start;
 mod stop;
 mod supervisor;

@@ -16,6 +16,7 @@ use tracing::warn;
 
 use crate::entry::Entry;
 use crate::shared::Shared;
+use crate::sound::sound;
 use crate::{CompletionNotifier, LifecyclePublisher, Notice, ServiceError};
 
 const RETRY_FIRST: Duration = Duration::from_millis(50);
@@ -24,6 +25,10 @@ const RETRY_LAST: Duration = Duration::from_secs(30);
 /// What waits for a service that does not take it. Beyond this the oldest go: a completion among them is published
 /// again by the next restore, since its manifest is not marked.
 const CAPACITY: usize = 4096;
+
+fn broke_down() -> ServiceError {
+    ServiceError::from(Box::<dyn std::error::Error + Send + Sync>::from("it panicked"))
+}
 
 /// An ordered queue with one consumer.
 pub(crate) struct Outbox<T> {
@@ -165,7 +170,7 @@ impl<T> Outbox<T> {
             let mut pause = RETRY_FIRST;
             loop {
                 let given = tokio::select! {
-                    given = courier.give(&item) => given,
+                    given = sound(courier.give(&item)) => given.unwrap_or_else(|| Err(broke_down())),
                     () = stop.cancelled() => return,
                 };
                 match given {

@@ -28,7 +28,7 @@ impl Actor {
     }
 
     async fn wait_for_leftovers(&mut self) -> Option<Leftovers> {
-        let TreeProof::Survivors(count) = self.process.tree().await else { return None };
+        let TreeProof::Survivors(count) = self.tree().await else { return None };
         while !self.stopping {
             if self.empties_before(None).await {
                 break;
@@ -42,7 +42,7 @@ impl Actor {
         if self.stopping || self.output_settles().await {
             return None;
         }
-        let TreeProof::Survivors(count) = self.process.tree().await else { return None };
+        let TreeProof::Survivors(count) = self.tree().await else { return None };
         if !self.stopping {
             let _ = self.deliver(Signal::Terminate).await;
             let grace = Instant::now() + self.shared.limits.leftover_grace;
@@ -55,6 +55,12 @@ impl Actor {
             self.kill_at = self.kill_at.map(|due| due.min(grace));
         }
         Some(Leftovers { count, action: LeftoverAction::Killed })
+    }
+
+    /// What is known of the tree; a runner that does not answer within the proof bound cannot tell.
+    async fn tree(&self) -> TreeProof {
+        let asked = tokio::time::timeout(self.shared.limits.proof_bound, self.process.tree());
+        asked.await.unwrap_or(TreeProof::Unknown)
     }
 
     /// Waits until the tree is empty, or its output was quiet, or the cap is reached: what the leader's pipeline
@@ -142,7 +148,7 @@ impl Actor {
             }
         }
         loop {
-            match self.process.tree().await {
+            match self.tree().await {
                 TreeProof::Empty => break,
                 // What cannot be delivered now is delivered by the next attempt.
                 TreeProof::Survivors(_) | TreeProof::Unknown => {

@@ -419,3 +419,13 @@ async fn input_that_a_terminal_would_cut_is_refused_and_the_terminal_goes_on() {
     );
     assert_eq!(typed("short\n").await.unwrap().pending_bytes, 6, "nothing of the refused line is pending");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_publisher_that_panics_is_asked_again() {
+    let yard = Yard::new(Script::new().exit(0)).await;
+    *yard.journal.panics.lock().unwrap() = 2;
+    let handle = yard.background().await;
+    yard.end(handle).await;
+    let events = yard.events(handle, 2).await;
+    assert_eq!(events, [(EventKind::Backgrounded, State::Running), (EventKind::Completed, State::Exited)]);
+}

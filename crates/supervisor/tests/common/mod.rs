@@ -6,6 +6,7 @@
 )]
 
 pub(crate) mod brittle;
+pub(crate) mod crooked;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -38,6 +39,8 @@ pub(crate) struct Journal {
     pub(crate) notice_failures: Mutex<u32>,
     /// Whether publications never return.
     pub(crate) hangs: AtomicBool,
+    /// How many publications panic before one is taken.
+    pub(crate) panics: Mutex<u32>,
 }
 
 impl Journal {
@@ -72,6 +75,7 @@ impl LifecyclePublisher for Journal {
         if self.hangs.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
         }
+        assert!(!counts_down(&self.panics), "the publisher breaks down");
         if counts_down(&self.failures) {
             return Err(refusal());
         }
