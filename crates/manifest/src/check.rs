@@ -40,6 +40,12 @@ impl Manifest {
         let ended = self.state.is_terminal();
         ensure(ended || !self.published.completion, "published", "announces an end that has not come")?;
         ensure(ended || !self.published.notification, "published", "announces an end that has not come")?;
+        ensure(ended || !self.evicted, "evicted", "is set before the end")?;
+        ensure(
+            self.handed_over || self.handed_over_at.is_none(),
+            "handed_over_at",
+            "is set without a hand-over",
+        )?;
         self.check_trail()
     }
 
@@ -92,6 +98,7 @@ impl Manifest {
             fixed(self.finished_at == stored.finished_at, "finished_at")?;
             fixed(self.deadline_at == stored.deadline_at, "deadline_at")?;
             fixed(self.stop_requested == stored.stop_requested, "stop_requested")?;
+            fixed(self.handed_over_at == stored.handed_over_at, "handed_over_at")?;
             fixed(self.outcome == stored.outcome, "outcome")?;
         }
         self.check_onward(stored)
@@ -116,6 +123,9 @@ impl Manifest {
         fixed(ceiling_stands, "spool.ceiling")?;
         let stop_stands = stored.stop_requested.is_none() || self.stop_requested == stored.stop_requested;
         fixed(stop_stands, "stop_requested")?;
+        let hand_over_stands =
+            stored.handed_over_at.is_none() || self.handed_over_at == stored.handed_over_at;
+        fixed(hand_over_stands, "handed_over_at")?;
         let trail_stands = self.transfers.starts_with(&stored.transfers);
         fixed(trail_stands, "transfers")?;
         let first_after = self.transfers.get(stored.transfers.len());
@@ -128,6 +138,7 @@ impl Manifest {
         onward(self.storage_degraded || !stored.storage_degraded, "storage_degraded")?;
         onward(self.published.completion || !stored.published.completion, "published.completion")?;
         onward(self.published.notification || !stored.published.notification, "published.notification")?;
+        onward(self.evicted || !stored.evicted, "evicted")?;
         let found_shorter =
             self.state == State::LostOnRestore && !stored.state.is_terminal() && self.storage_degraded;
         onward(self.spool.total_bytes >= stored.spool.total_bytes || found_shorter, "spool.total_bytes")?;

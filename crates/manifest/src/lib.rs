@@ -45,6 +45,7 @@
 mod anchor;
 mod check;
 mod error;
+mod events;
 mod format;
 mod name;
 mod record;

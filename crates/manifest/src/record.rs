@@ -1,11 +1,12 @@
 //! The record of one process, as it is kept for years: every field, its unit, its bound.
 //!
 //! Not here: which values are valid ([`check`](crate::Manifest::check)), which may follow which
-//! ([`check_update`](crate::Manifest::check_update)), how it reaches the disk ([`ManifestStore`](crate::ManifestStore)).
+//! ([`check_update`](crate::Manifest::check_update)), what is announced of it ([`events`](crate::Manifest::events)), how it
+//! reaches the disk ([`ManifestStore`](crate::ManifestStore)).
 
 use procyard_core::{
-    EventId, EventKind, GenerateError, Identity, LifecycleEvent, NotificationId, Outcome, Owner, Reason,
-    State, Timestamp, WorkspaceAccess, cut,
+    EventId, GenerateError, Identity, NotificationId, Outcome, Owner, Reason, State, Timestamp,
+    WorkspaceAccess, cut,
 };
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +53,10 @@ pub struct Manifest {
     pub background: bool,
     /// Whether its caller went on without the result, so that its owner gets a notice of the end.
     pub handed_over: bool,
+    /// When it became a background process after a start in the foreground. Not there for one whose caller only went
+    /// away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handed_over_at: Option<Timestamp>,
     /// Where it is in its life.
     pub state: State,
     /// When it was admitted.
@@ -82,6 +87,10 @@ pub struct Manifest {
     pub ids: StableIds,
     /// What was published.
     pub published: Markers,
+    /// Whether it gave way to others: it can no longer be asked for and its output is removed. The record of such a
+    /// process stays until all that is due about its end was told.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub evicted: bool,
     /// The owners that it had, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transfers: Vec<Transfer>,
@@ -352,6 +361,7 @@ impl Manifest {
             stdin: StdinRecord::None,
             background: false,
             handed_over: false,
+            handed_over_at: None,
             state: State::Starting,
             created_at,
             started_at: None,
@@ -364,6 +374,7 @@ impl Manifest {
             storage_degraded: false,
             ids,
             published: Markers::default(),
+            evicted: false,
             transfers: Vec::new(),
             teardown: Teardown::default(),
         }
@@ -388,30 +399,5 @@ impl Manifest {
     pub fn transfer(&mut self, to: Owner, at: Timestamp) {
         self.transfers.push(Transfer { from: self.identity.owner, to, at });
         self.identity.owner = to;
-    }
-
-    /// The event that announces the end: `completed` or `lost`, with its stable ID. `None` before the end.
-    pub fn completion_event(&self) -> Option<LifecycleEvent> {
-        let outcome = self.outcome.as_ref()?;
-        if !self.state.is_terminal() {
-            return None;
-        }
-        let (kind, id) = match self.state {
-            State::LostOnRestore => (EventKind::Lost, self.ids.lost),
-            _ => (EventKind::Completed, self.ids.completed),
-        };
-        Some(LifecycleEvent {
-            id,
-            identity: self.identity,
-            kind,
-            state: self.state,
-            reason: Some(outcome.reason),
-            created_at: self.created_at,
-            started_at: self.started_at,
-            finished_at: self.finished_at,
-            exit_code: outcome.exit_code,
-            signal: outcome.signal,
-            diagnostic: outcome.diagnostic.clone(),
-        })
     }
 }

@@ -32,6 +32,8 @@ enum Edit {
     Stdin,
     Background,
     HandOver(bool),
+    HandOverAt,
+    Evicted(bool),
     Degraded(bool),
     Completion(bool),
     Notification(bool),
@@ -114,6 +116,8 @@ impl Edit {
             }
             Edit::Background => new.background = !new.background,
             Edit::HandOver(on) => new.handed_over = on,
+            Edit::HandOverAt => new.handed_over_at = Some(at(-1)),
+            Edit::Evicted(on) => new.evicted = on,
             Edit::Degraded(on) => new.storage_degraded = on,
             Edit::Completion(on) => new.published.completion = on,
             Edit::Notification(on) => new.published.notification = on,
@@ -186,6 +190,17 @@ impl Edit {
             Edit::Resize => on.terminal.is_some(),
             Edit::DropTerminal => on.terminal.is_none(),
             Edit::HandOver(to) => to || !on.handed_over,
+            Edit::HandOverAt => match on.handed_over_at {
+                None => on.handed_over && !ended,
+                Some(old) => old == at(-1),
+            },
+            Edit::Evicted(to) => {
+                if to {
+                    ended
+                } else {
+                    !on.evicted
+                }
+            }
             Edit::Degraded(to) => to || !on.storage_degraded,
             Edit::Completion(to) => {
                 if to {
@@ -223,6 +238,7 @@ fn single_edits() -> Vec<Edit> {
     let mut edits: Vec<Edit> = State::ALL.into_iter().map(Edit::Go).collect();
     for on in [false, true] {
         edits.extend([Edit::HandOver(on), Edit::Degraded(on), Edit::Completion(on), Edit::Notification(on)]);
+        edits.push(Edit::Evicted(on));
     }
     for reason in
         [Reason::Interrupted, Reason::Terminated, Reason::Killed, Reason::Exited, Reason::RunnerShutdown]
@@ -245,6 +261,7 @@ fn single_edits() -> Vec<Edit> {
         Edit::Tier,
         Edit::Resize,
         Edit::DropTerminal,
+        Edit::HandOverAt,
         Edit::Stdin,
         Edit::Background,
         Edit::CreatedAt,
@@ -295,6 +312,8 @@ fn went_forward(early: &Manifest, late: &Manifest) {
     assert!(late.handed_over >= early.handed_over && late.storage_degraded >= early.storage_degraded);
     assert!(late.published.completion >= early.published.completion);
     assert!(late.published.notification >= early.published.notification);
+    assert!(late.evicted >= early.evicted);
+    assert!(early.handed_over_at.is_none() || late.handed_over_at == early.handed_over_at);
     if early.state.is_terminal() {
         assert_eq!((early.state, &early.outcome), (late.state, &late.outcome));
         assert_eq!(early.finished_at, late.finished_at);

@@ -240,21 +240,16 @@ async fn save_late(
     }
 }
 
-/// Queues the lifecycle event of a terminal process, and the notice that its owner is to get; what was published or
-/// delivered before a restart is not queued again.
-pub(crate) fn announce(shared: &Arc<Shared>, entry: &Arc<Entry>) {
-    let (event, notice) = {
+/// Queues the lifecycle event of a terminal process, and the notice that its owner is to get.
+fn announce(shared: &Arc<Shared>, entry: &Arc<Entry>) {
+    let (state, reason, notice) = {
         let mut record = entry.record();
         record.announced = true;
         let manifest = &record.manifest;
         let reason = manifest.outcome.as_ref().map(|outcome| outcome.reason);
-        let event = (!manifest.published.completion).then_some((manifest.state, reason));
-        (event, record.notice_due())
+        (manifest.state, reason, record.notice_due())
     };
-    if let Some((state, reason)) = event {
-        let kind = if state == State::LostOnRestore { EventKind::Lost } else { EventKind::Completed };
-        shared.publish(entry, kind, state, reason);
-    }
+    shared.publish(entry, EventKind::Completed, state, reason);
     if let Some(notice) = notice {
         shared.notify(entry.owner(), notice);
     }

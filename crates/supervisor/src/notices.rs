@@ -5,7 +5,6 @@
 use std::sync::Arc;
 
 use procyard_core::{Handle, NotificationId, Owner};
-use procyard_manifest::Durability;
 use tracing::warn;
 
 use crate::Notice;
@@ -60,8 +59,10 @@ pub(crate) fn delivered(shared: &Arc<Shared>, owner: Owner, notices: &[Notificat
             }
         }
     }
-    // After the entries: one that is evicted meanwhile leaves its notice here.
-    shared.forget_unclaimed(owner, |notice| notices.contains(&notice.id));
+    // After the entries: one that is evicted meanwhile is found here.
+    for entry in shared.take_unclaimed(owner, |entry| notices.contains(&entry.notification())) {
+        settle(shared, entry);
+    }
 }
 
 /// The owner knows these outcomes from results that were handed to the transport: their notices are suppressed.
@@ -76,21 +77,28 @@ pub(crate) fn learnt(shared: &Arc<Shared>, owner: Owner, handles: &[Handle]) {
             settle(shared, entry);
         }
     }
-    shared.forget_unclaimed(owner, |notice| handles.contains(&notice.handle));
+    for entry in shared.take_unclaimed(owner, |entry| handles.contains(&entry.handle)) {
+        settle(shared, entry);
+    }
 }
 
 impl Shared {
     /// The notices of this owner's evicted processes, with their places in the order of completion.
     fn unclaimed_of(&self, owner: Owner) -> Vec<(u64, Due)> {
         let registry = self.registry();
-        let mine = registry.unclaimed.iter().filter(|unclaimed| unclaimed.owner == owner);
-        let due = |notice: &Notice| Due { sequence: 0, notice: notice.clone() };
-        mine.map(|unclaimed| (unclaimed.completion, due(&unclaimed.notice))).collect()
+        let mine = registry.unclaimed.iter().filter(|entry| entry.owner() == owner);
+        let due = mine.filter_map(|entry| entry.pending_notice());
+        due.map(|(completion, notice)| (completion, Due { sequence: 0, notice })).collect()
     }
 
-    /// Forgets notices of this owner's evicted processes.
-    fn forget_unclaimed(&self, owner: Owner, told: impl Fn(&Notice) -> bool) {
-        self.registry().unclaimed.retain(|unclaimed| unclaimed.owner != owner || !told(&unclaimed.notice));
+    /// Takes out those of this owner's evicted processes that it was told of.
+    fn take_unclaimed(&self, owner: Owner, told: impl Fn(&Entry) -> bool) -> Vec<Arc<Entry>> {
+        let mut registry = self.registry();
+        let (told, kept) = std::mem::take(&mut registry.unclaimed)
+            .into_iter()
+            .partition(|entry| entry.owner() == owner && told(entry));
+        registry.unclaimed = kept;
+        Vec::from(told)
     }
 }
 
@@ -117,7 +125,7 @@ pub(crate) fn remember(shared: &Arc<Shared>, entry: &Arc<Entry>) {
     let (shared, entry) = (Arc::clone(shared), Arc::clone(entry));
     shared.tasks.clone().spawn(async move {
         // The marks are in the value that the save starts from.
-        if let Err(error) = shared.update(&entry, Durability::Written, |_| {}).await {
+        if let Err(error) = shared.note_told(&entry, |_| {}).await {
             warn!(handle = ?entry.handle, %error, "a delivered notice could not be marked; it may come again");
         }
     });

@@ -1,7 +1,8 @@
 //! Carries events and notices to their services, in order, retrying until each is taken.
 //!
-//! Not for durability: that a completion was published is marked in its manifest, and a restart publishes what
-//! is not marked, with the same ids.
+//! Not for durability: that the end of a process was published is marked in its manifest. What finds no room here is taken
+//! from the records once there is some, and a restart publishes everything of each process whose end is not marked, with
+//! the same ids.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use procyard_core::{EventKind, Handle, LifecycleEvent, Owner};
-use procyard_manifest::{Durability, Manifest};
+use procyard_manifest::{Manifest, Transfer};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -22,9 +23,11 @@ use crate::{CompletionNotifier, LifecyclePublisher, Notice, ServiceError};
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_LAST: Duration = Duration::from_secs(30);
 
-/// What waits for a service that does not take it. Beyond this the oldest go: a completion among them is published
-/// again by the next restore, since its manifest is not marked.
+/// What waits for a service that does not take it. Beyond this nothing is queued: the records have it.
 const CAPACITY: usize = 4096;
+
+/// How often the records are looked through anew because something came up meanwhile.
+const LOOKS: usize = 8;
 
 fn broke_down() -> ServiceError {
     ServiceError::from(Box::<dyn std::error::Error + Send + Sync>::from("it panicked"))
@@ -42,6 +45,9 @@ struct Queue<T> {
     items: VecDeque<T>,
     /// One item is on its way.
     busy: bool,
+    /// How many items found no room since the records were looked through. Until then none is queued, so that their order
+    /// stays.
+    missed: u64,
 }
 
 /// An event, and the process whose manifest is marked once a completion is taken.
@@ -66,6 +72,9 @@ pub(crate) trait Courier<T>: Send + Sync {
 
     /// It was taken.
     async fn given(&self, item: T);
+
+    /// Everything that was not taken yet as far as the records know, in order; some of it may have been taken.
+    fn outstanding(&self) -> Vec<T>;
 }
 
 /// Takes events to the journal, and marks a completion in its manifest once it is taken.
@@ -86,14 +95,36 @@ impl Courier<EventItem> for EventCourier {
             return;
         }
         let mark = |manifest: &mut Manifest| manifest.published.completion = true;
-        if let Err(error) = self.shared.update(&item.entry, Durability::Written, mark).await {
+        if let Err(error) = self.shared.note_told(&item.entry, mark).await {
             warn!(%error, "a published completion could not be marked; it may be published again");
         }
+    }
+
+    /// Of processes that were evicted before their ends were published, the next restore knows.
+    fn outstanding(&self) -> Vec<EventItem> {
+        let mut entries: Vec<_> = self.shared.registry().entries.values().cloned().collect();
+        entries.sort_by_key(|entry| (entry.record().completion.unwrap_or(u64::MAX), entry.sequence));
+        let mut items = Vec::new();
+        for entry in entries {
+            let events = {
+                let record = entry.record();
+                // An end that is not on disk yet is announced when it is.
+                let open = !record.manifest.state.is_terminal() || record.announced;
+                if open && !record.manifest.published.completion {
+                    record.manifest.events()
+                } else {
+                    Vec::new()
+                }
+            };
+            items.extend(events.into_iter().map(|event| EventItem { event, entry: Arc::clone(&entry) }));
+        }
+        items
     }
 }
 
 /// Takes notices to the notifier.
 pub(crate) struct NoticeCourier {
+    pub(crate) shared: Arc<Shared>,
     pub(crate) notifier: Arc<dyn CompletionNotifier>,
 }
 
@@ -107,11 +138,40 @@ impl Courier<NoticeItem> for NoticeCourier {
     }
 
     async fn given(&self, _: NoticeItem) {}
+
+    fn outstanding(&self) -> Vec<NoticeItem> {
+        let mut entries: Vec<Arc<Entry>> = {
+            let registry = self.shared.registry();
+            registry.entries.values().chain(&registry.unclaimed).cloned().collect()
+        };
+        entries.sort_by_key(|entry| (entry.record().completion.unwrap_or(u64::MAX), entry.sequence));
+        let mut items = Vec::new();
+        for entry in entries {
+            let record = entry.record();
+            let notice = if record.announced { record.notice_due() } else { record.stall.clone() };
+            let moved = |transfer: &Transfer| NoticeItem::Moved {
+                handle: entry.handle,
+                from: transfer.from,
+                to: transfer.to,
+            };
+            items.extend(record.manifest.transfers.iter().map(moved));
+            let owner = record.manifest.identity.owner;
+            items.extend(notice.map(|notice| NoticeItem::Notice { owner, notice }));
+        }
+        items
+    }
+}
+
+impl<T> Queue<T> {
+    /// Whether everything was taken.
+    fn is_idle(&self) -> bool {
+        self.items.is_empty() && !self.busy && self.missed == 0
+    }
 }
 
 impl<T> Outbox<T> {
     pub(crate) fn new() -> Self {
-        let queue = Mutex::new(Queue { items: VecDeque::new(), busy: false });
+        let queue = Mutex::new(Queue { items: VecDeque::new(), busy: false, missed: 0 });
         Self { queue, wake: Notify::new(), idle: Notify::new() }
     }
 
@@ -122,11 +182,14 @@ impl<T> Outbox<T> {
     pub(crate) fn push(&self, item: T) {
         {
             let mut queue = self.queue();
-            if queue.items.len() >= CAPACITY {
-                queue.items.pop_front();
-                warn!("a service does not take what it is given; the oldest item was dropped");
+            if queue.missed > 0 || queue.items.len() >= CAPACITY {
+                if queue.missed == 0 {
+                    warn!("a service does not take what it is given; from now on the records have to do");
+                }
+                queue.missed += 1;
+            } else {
+                queue.items.push_back(item);
             }
-            queue.items.push_back(item);
         }
         self.wake.notify_one();
     }
@@ -140,7 +203,7 @@ impl<T> Outbox<T> {
             idle.as_mut().enable();
             {
                 let queue = self.queue();
-                if queue.items.is_empty() && !queue.busy {
+                if queue.is_idle() {
                     return;
                 }
             }
@@ -152,16 +215,39 @@ impl<T> Outbox<T> {
         let mut queue = self.queue();
         let item = queue.items.pop_front();
         queue.busy = item.is_some();
-        if item.is_none() {
+        if queue.is_idle() {
             self.idle.notify_waiters();
         }
         item
+    }
+
+    /// Queues what found no room, from the records. Whether there was any.
+    fn catch_up(&self, courier: &impl Courier<T>) -> bool {
+        let mut missed = self.queue().missed;
+        if missed == 0 {
+            return false;
+        }
+        for look in 1..=LOOKS {
+            let outstanding = courier.outstanding();
+            let mut queue = self.queue();
+            // What came up meanwhile may be in what was found, or not: one more look tells.
+            if queue.missed == missed || look == LOOKS {
+                queue.items.extend(outstanding);
+                queue.missed = queue.missed.saturating_sub(missed);
+                break;
+            }
+            missed = queue.missed;
+        }
+        true
     }
 
     /// Delivers until `stop`. What is not taken by then is left: a completion is published by the next restore.
     pub(crate) async fn deliver(&self, stop: CancellationToken, courier: impl Courier<T>) {
         loop {
             let Some(item) = self.pop() else {
+                if self.catch_up(&courier) {
+                    continue;
+                }
                 tokio::select! {
                     () = self.wake.notified() => continue,
                     () = stop.cancelled() => return,
@@ -186,5 +272,87 @@ impl<T> Outbox<T> {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    /// A service for numbers: it refuses at first, and its records know every number below `recorded`.
+    #[derive(Default)]
+    struct Numbers {
+        accepts: AtomicBool,
+        recorded: Mutex<u64>,
+        taken: Mutex<Vec<u64>>,
+    }
+
+    #[async_trait]
+    impl Courier<u64> for Arc<Numbers> {
+        async fn give(&self, _: &u64) -> Result<(), ServiceError> {
+            if self.accepts.load(Ordering::SeqCst) {
+                return Ok(());
+            }
+            Err(ServiceError::from(Box::<dyn std::error::Error + Send + Sync>::from("not now")))
+        }
+
+        async fn given(&self, item: u64) {
+            self.taken.lock().unwrap().push(item);
+        }
+
+        fn outstanding(&self) -> Vec<u64> {
+            let taken = self.taken.lock().unwrap().len() as u64;
+            (taken..*self.recorded.lock().unwrap()).collect()
+        }
+    }
+
+    impl Numbers {
+        fn happen(&self, outbox: &Outbox<u64>, count: u64) {
+            for _ in 0..count {
+                let mut recorded = self.recorded.lock().unwrap();
+                outbox.push(*recorded);
+                *recorded += 1;
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_finds_no_room_is_given_from_the_records_in_its_order() {
+        let outbox = Arc::new(Outbox::new());
+        let (numbers, stop) = (Arc::new(Numbers::default()), CancellationToken::new());
+        let count = CAPACITY as u64 + 500;
+        let delivering = {
+            let (outbox, numbers, stop) = (Arc::clone(&outbox), Arc::clone(&numbers), stop.clone());
+            tokio::spawn(async move { outbox.deliver(stop, numbers).await })
+        };
+        numbers.happen(&outbox, count);
+        assert!(outbox.queue().items.len() <= CAPACITY, "a service that takes nothing costs no more memory");
+        numbers.accepts.store(true, Ordering::SeqCst);
+        outbox.flushed().await;
+        numbers.happen(&outbox, 3);
+        outbox.flushed().await;
+        assert_eq!(
+            *numbers.taken.lock().unwrap(),
+            (0..count + 3).collect::<Vec<_>>(),
+            "each once and in order"
+        );
+        stop.cancel();
+        delivering.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_service_that_takes_nothing_for_ever_ends_with_the_session() {
+        let outbox = Arc::new(Outbox::new());
+        let (numbers, stop) = (Arc::new(Numbers::default()), CancellationToken::new());
+        numbers.happen(&outbox, CAPACITY as u64 * 2);
+        let delivering = {
+            let (outbox, stop) = (Arc::clone(&outbox), stop.clone());
+            tokio::spawn(async move { outbox.deliver(stop, numbers).await })
+        };
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        stop.cancel();
+        delivering.await.unwrap();
     }
 }

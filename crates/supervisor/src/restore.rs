@@ -3,6 +3,7 @@
 //! Not for finding old processes: whatever ran is gone when the session's lock is free, and a recorded PID is never
 //! read.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use procyard_core::{Handle, Outcome, Reason, State, Timestamp};
@@ -12,9 +13,8 @@ use tracing::warn;
 
 use crate::SupervisorError;
 use crate::entry::{Entry, Record};
-use crate::finish::announce;
-use crate::outbox::NoticeItem;
-use crate::shared::Shared;
+use crate::outbox::{EventItem, NoticeItem};
+use crate::shared::{Registry, Shared};
 
 /// What a restore found and did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -55,7 +55,9 @@ pub(crate) fn restore(shared: &Arc<Shared>) -> Result<RestoreReport, SupervisorE
                 .push((manifest_name(&manifest.identity.handle), "of another session".to_owned()));
             continue;
         }
-        if manifest.state.is_terminal() {
+        if manifest.evicted {
+            // Not to be asked for again; it is there for what is still to be told.
+        } else if manifest.state.is_terminal() {
             report.restored += 1;
         } else {
             match lose(shared, &mut manifest) {
@@ -104,52 +106,81 @@ fn lose(shared: &Shared, manifest: &mut Manifest) -> Result<(), ManifestError> {
     shared.manifests.save_with(manifest, Durability::Synced)
 }
 
-/// Registers the processes, in the order of their admission; completions in the order of their ends.
+/// Registers the processes, in the order of their admission, and has everything told that is not known to be told, in
+/// the order of their ends.
 fn register(shared: &Arc<Shared>, manifests: Vec<Manifest>) {
     let mut ends: Vec<(Option<Timestamp>, Handle)> =
         manifests.iter().map(|manifest| (manifest.finished_at, manifest.identity.handle)).collect();
     ends.sort_unstable();
-    let order: std::collections::HashMap<Handle, u64> =
+    let order: HashMap<Handle, u64> =
         ends.into_iter().zip(1..).map(|((_, handle), order)| (handle, order)).collect();
-    let mut announced = Vec::new();
+    let (mut found, mut evicted) = (Vec::with_capacity(manifests.len()), Vec::new());
     {
         let mut registry = shared.registry();
         for manifest in manifests {
-            let options = shared.spool_options_of(&manifest);
-            let bytes = manifest
-                .spool
-                .disk_bytes
-                .unwrap_or(manifest.spool.total_bytes - manifest.spool.retained_from);
-            let completion = order.get(&manifest.identity.handle).copied();
-            let record = Record {
-                manifest,
-                deadline: None,
-                lease: None,
-                reservation: None,
-                retained: Some(registry.ledger.adopt(bytes)),
-                completion,
-                // Before this supervisor, or below, before any call is served.
-                announced: true,
-                stall: None,
-            };
-            let unpublished = !record.manifest.published.completion || record.notice_due().is_some();
-            registry.admitted += 1;
-            registry.completed = registry.completed.max(completion.unwrap_or(0));
-            let entry = Arc::new(Entry::restored(record, registry.admitted, options));
-            registry.insert(Arc::clone(&entry));
-            if unpublished {
-                announced.push((completion, entry));
+            let completion = order.get(&manifest.identity.handle).copied().unwrap_or(0);
+            let entry = enter(shared, &mut registry, manifest, completion);
+            if entry.record().manifest.evicted {
+                evicted.push(Arc::clone(&entry));
+            } else {
+                registry.insert(Arc::clone(&entry));
+            }
+            found.push((completion, entry));
+        }
+        found.sort_by_key(|(completion, _)| *completion);
+        // The latest ends are kept when there are too many.
+        for (_, entry) in &found {
+            if entry.record().manifest.evicted && entry.pending_notice().is_some() {
+                evicted.extend(registry.keep_unclaimed(entry));
             }
         }
     }
-    announced.sort_by_key(|(completion, _)| *completion);
-    for (_, entry) in announced {
-        let moves = entry.record().manifest.transfers.clone();
+    for (_, entry) in found {
+        tell_again(shared, &entry);
+    }
+    shared.remove_from_disk(evicted);
+}
+
+/// What is known of a process that ended before.
+fn enter(shared: &Shared, registry: &mut Registry, manifest: Manifest, completion: u64) -> Arc<Entry> {
+    let options = shared.spool_options_of(&manifest);
+    let spool = &manifest.spool;
+    let bytes = spool.disk_bytes.unwrap_or(spool.total_bytes - spool.retained_from);
+    let retained = (!manifest.evicted).then(|| registry.ledger.adopt(bytes));
+    let record = Record {
+        manifest,
+        deadline: None,
+        lease: None,
+        reservation: None,
+        retained,
+        completion: Some(completion),
+        // Before this supervisor, or soon, before any call is served.
+        announced: true,
+        stall: None,
+    };
+    registry.admitted += 1;
+    registry.completed = registry.completed.max(completion);
+    Arc::new(Entry::restored(record, registry.admitted, options))
+}
+
+/// Queues what is not known to be told: when the end of a process is not marked as published, nothing else of it may be.
+fn tell_again(shared: &Arc<Shared>, entry: &Arc<Entry>) {
+    let (events, moves, notice) = {
+        let record = entry.record();
+        let manifest = &record.manifest;
+        let known = manifest.published.completion || !shared.publishes();
+        let events = if known { Vec::new() } else { manifest.events() };
+        (events, manifest.transfers.clone(), record.notice_due())
+    };
+    for event in events {
+        shared.events.push(EventItem { event, entry: Arc::clone(entry) });
+    }
+    if let Some(notice) = notice {
         for Transfer { from, to, .. } in moves {
             // A notice may have been taken before a move that its notifier did not learn of.
             shared.notices.push(NoticeItem::Moved { handle: entry.handle, from, to });
         }
-        announce(shared, &entry);
+        shared.notify(entry.owner(), notice);
     }
 }
 

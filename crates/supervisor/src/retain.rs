@@ -2,27 +2,22 @@
 //!
 //! Not for running processes: those are never evicted.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use procyard_core::{Handle, Owner};
-use procyard_manifest::{Manifest, spool_name};
+use procyard_manifest::{Durability, Manifest, spool_name};
 use tracing::warn;
 
+use crate::SupervisorError;
 use crate::entry::Entry;
 use crate::finish::never_ran;
-use crate::shared::{Registry, Shared};
-use crate::{Notice, SupervisorError};
+use crate::shared::{Registry, Shared, blocking};
 
-/// Notices of evicted processes that are kept for their owners; metadata only, so many fit.
+/// How many evicted processes are kept for the notices that their owners did not ask for in time; metadata only, so
+/// many fit.
 const UNCLAIMED_MAX: usize = 1024;
-
-/// A notice that outlived its process, since its owner did not ask in time.
-pub(crate) struct Unclaimed {
-    pub(crate) owner: Owner,
-    pub(crate) completion: u64,
-    pub(crate) notice: Notice,
-}
 
 impl Registry {
     pub(crate) fn insert(&mut self, entry: Arc<Entry>) {
@@ -69,12 +64,26 @@ impl Registry {
         if let Some(retained) = record.retained.take() {
             self.ledger.forget(retained);
         }
-        if let Some((completion, notice)) = record.completion.zip(record.notice_due()) {
-            if self.unclaimed.len() >= UNCLAIMED_MAX {
-                self.unclaimed.pop_front();
-            }
-            self.unclaimed.push_back(Unclaimed { owner, completion, notice });
+    }
+
+    /// Takes a completed process out, and keeps it for its notice where its owner was not told. What is to be removed
+    /// from disk for that goes into `evicted`.
+    fn evict(&mut self, entry: Arc<Entry>, evicted: &mut Vec<Arc<Entry>>) {
+        self.remove(&entry);
+        if entry.pending_notice().is_some() {
+            evicted.extend(self.keep_unclaimed(&entry));
         }
+        evicted.push(entry);
+    }
+
+    /// Keeps an evicted process for its notice. When that is too many, the oldest is given up: nobody asked for it.
+    pub(crate) fn keep_unclaimed(&mut self, entry: &Arc<Entry>) -> Option<Arc<Entry>> {
+        self.unclaimed.push_back(Arc::clone(entry));
+        let given_up = if self.unclaimed.len() > UNCLAIMED_MAX { self.unclaimed.pop_front() } else { None };
+        if let Some(given_up) = &given_up {
+            given_up.record().manifest.published.notification = true;
+        }
+        given_up
     }
 
     /// The processes of an owner.
@@ -94,31 +103,30 @@ impl Registry {
     }
 
     /// Takes out the least recently used until `bytes` are free.
-    pub(crate) fn evict_bytes(&mut self, bytes: u64) -> Vec<Handle> {
+    pub(crate) fn evict_bytes(&mut self, bytes: u64) -> Vec<Arc<Entry>> {
         let free = self.ledger.usage().retained_bytes.saturating_sub(bytes);
         let mut evicted = Vec::new();
         for entry in self.evictable() {
             if self.ledger.usage().retained_bytes <= free {
                 break;
             }
-            self.remove(&entry);
-            evicted.push(entry.handle);
+            self.evict(entry, &mut evicted);
         }
         evicted
     }
 
     /// Takes out the least recently used beyond `keep`.
-    fn evict_beyond(&mut self, keep: usize) -> Vec<Handle> {
+    fn evict_beyond(&mut self, keep: usize) -> Vec<Arc<Entry>> {
         let completed = self.entries.values().filter(|entry| entry.record().completion.is_some()).count();
         let surplus = completed.saturating_sub(keep);
         if surplus == 0 {
             return Vec::new();
         }
-        let oldest: Vec<_> = self.evictable().into_iter().take(surplus).collect();
-        for entry in &oldest {
-            self.remove(entry);
+        let mut evicted = Vec::new();
+        for entry in self.evictable().into_iter().take(surplus) {
+            self.evict(entry, &mut evicted);
         }
-        oldest.iter().map(|entry| entry.handle).collect()
+        evicted
     }
 }
 
@@ -138,24 +146,59 @@ impl Shared {
         drop(lease);
     }
 
-    /// Removes the manifest, then the spool, of each on a blocking thread: a crash between leaves an orphan spool, which
-    /// the next restore sweeps.
-    pub(crate) fn remove_from_disk(self: &Arc<Self>, handles: Vec<Handle>) {
-        if handles.is_empty() {
+    /// Removes what evicted processes have on disk, on a blocking thread.
+    pub(crate) fn remove_from_disk(self: &Arc<Self>, evicted: Vec<Arc<Entry>>) {
+        if evicted.is_empty() {
             return;
         }
         let shared = Arc::clone(self);
         self.tasks.spawn_blocking(move || {
-            for handle in handles {
-                let removed = shared
-                    .manifests
-                    .remove(&handle)
-                    .and_then(|()| procyard_spool::remove(shared.root.as_ref(), &spool_name(&handle)));
-                if let Err(error) = removed {
-                    warn!(?handle, %error, "an evicted process could not be removed from disk");
+            for entry in evicted {
+                if let Err(error) = shared.clear(&entry) {
+                    warn!(handle = ?entry.handle, %error, "an evicted process could not be removed from disk");
                 }
             }
         });
+    }
+
+    /// Removes the manifest, then the spool: a crash between leaves an orphan spool, which the next restore sweeps. While
+    /// something of the end is still to be told, the manifest stays, marked, so that it survives a crash, too.
+    fn clear(&self, entry: &Entry) -> io::Result<()> {
+        if !self.owes(entry) {
+            self.manifests.remove(&entry.handle)?;
+        } else if !entry.record().manifest.evicted {
+            let mark = |manifest: &mut Manifest| manifest.evicted = true;
+            entry.update(&self.manifests, Durability::Synced, mark).map_err(io::Error::other)?;
+        }
+        procyard_spool::remove(self.root.as_ref(), &spool_name(&entry.handle))?;
+        self.forget_told(entry)
+    }
+
+    /// Removes the manifest of an evicted process once nothing is to be told of it. Whatever comes last, the eviction or
+    /// the telling, calls this afterwards and finds both done.
+    fn forget_told(&self, entry: &Entry) -> io::Result<()> {
+        let evicted = entry.record().manifest.evicted;
+        if evicted && !self.owes(entry) { self.manifests.remove(&entry.handle) } else { Ok(()) }
+    }
+
+    /// Saves what was told of a process, as `mark` notes it; of an evicted one that was the last use of its record.
+    pub(crate) async fn note_told(
+        self: &Arc<Self>,
+        entry: &Arc<Entry>,
+        mark: impl Fn(&mut Manifest) + Send + 'static,
+    ) -> Result<(), SupervisorError> {
+        self.update(entry, Durability::Written, mark).await?;
+        if !entry.record().manifest.evicted {
+            return Ok(());
+        }
+        let (shared, entry) = (Arc::clone(self), Arc::clone(entry));
+        blocking(move || shared.forget_told(&entry)).await?.map_err(SupervisorError::storage)
+    }
+
+    /// Whether the end of a process is still to be published, or its owner to be told of it.
+    fn owes(&self, entry: &Entry) -> bool {
+        let record = entry.record();
+        (self.publishes() && !record.manifest.published.completion) || record.notice_due().is_some()
     }
 
     /// All processes of an owner; none of a loop that was closed.

@@ -18,7 +18,6 @@ use tokio_util::task::TaskTracker;
 use crate::entry::Entry;
 use crate::live::Views;
 use crate::outbox::{EventItem, NoticeItem, Outbox};
-use crate::retain::Unclaimed;
 use crate::telling::Claims;
 use crate::{Clock, Services, SupervisorError};
 
@@ -37,8 +36,8 @@ pub(crate) struct Registry {
     pub(crate) ledger: QuotaLedger,
     /// The process that an owner's idempotency key started, and the digest of its arguments.
     pub(crate) idempotent: HashMap<(Owner, String), (Handle, String)>,
-    /// Notices of evicted processes, the oldest first.
-    pub(crate) unclaimed: VecDeque<Unclaimed>,
+    /// Evicted processes whose owners were not told of their ends, the first evicted first.
+    pub(crate) unclaimed: VecDeque<Arc<Entry>>,
     /// Loops whose calls are refused.
     pub(crate) closed_loops: HashSet<Owner>,
     pub(crate) admitted: u64,
@@ -185,7 +184,14 @@ impl Shared {
 
     /// Queues an event with the stable id that the manifest holds for it.
     pub(crate) fn publish(&self, entry: &Arc<Entry>, kind: EventKind, state: State, reason: Option<Reason>) {
-        let event = event_of(&entry.record().manifest, kind, state, reason);
+        if !self.publishes() {
+            return;
+        }
+        let event = {
+            let record = entry.record();
+            let recorded = record.manifest.events().into_iter().find(|event| event.kind == kind);
+            recorded.unwrap_or_else(|| event_of(&record.manifest, kind, state, reason))
+        };
         self.events.push(EventItem { event, entry: Arc::clone(entry) });
     }
 
@@ -193,11 +199,19 @@ impl Shared {
     /// after its end.
     pub(crate) fn publish_hand_over(&self, entry: &Arc<Entry>) {
         let record = entry.record();
-        if record.completion.is_none() {
-            let event = event_of(&record.manifest, EventKind::Backgrounded, State::Running, None);
+        if record.completion.is_none() && self.publishes() {
+            let kind = EventKind::Backgrounded;
+            let recorded = record.manifest.events().into_iter().find(|event| event.kind == kind);
+            let event =
+                recorded.unwrap_or_else(|| event_of(&record.manifest, kind, State::Running, None));
             // Queued under the lock that the end takes before its own event.
             self.events.push(EventItem { event, entry: Arc::clone(entry) });
         }
+    }
+
+    /// Whether there is anybody to give events to.
+    pub(crate) fn publishes(&self) -> bool {
+        self.services.get().is_some_and(|services| services.publisher.is_some())
     }
 
     /// Whether this session can announce completions.
@@ -208,6 +222,7 @@ impl Shared {
     }
 }
 
+/// An event whose fact could not be recorded; the others are as the manifest has them.
 fn event_of(manifest: &Manifest, kind: EventKind, state: State, reason: Option<Reason>) -> LifecycleEvent {
     let ends = matches!(kind, EventKind::Completed | EventKind::Lost);
     let outcome = manifest.outcome.as_ref().filter(|_| ends);

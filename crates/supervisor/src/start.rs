@@ -266,7 +266,7 @@ fn reserve(
     registry: &mut Registry,
     owner: Owner,
     request: QuotaRequest,
-) -> Result<(Reservation, Vec<Handle>), SupervisorError> {
+) -> Result<(Reservation, Vec<Arc<Entry>>), SupervisorError> {
     match registry.ledger.reserve(owner, request) {
         Ok(reservation) => Ok((reservation, Vec::new())),
         Err(Refusal::SpoolBytes { shortfall, evictable, .. }) if shortfall <= evictable => {

@@ -140,11 +140,16 @@ pub(crate) async fn hand_over(
     };
     if newly {
         // Saved with what follows at the latest: a hand-over that a crash forgets has no caller left to tell.
+        let now = shared.clock.now();
         let saved = shared
             .update(&entry, Durability::Written, move |manifest| {
                 manifest.handed_over = true;
                 // The record of an end stands as it is.
-                if lift_deadline && !manifest.state.is_terminal() {
+                if manifest.state.is_terminal() {
+                    return;
+                }
+                manifest.handed_over_at = Some(now);
+                if lift_deadline {
                     manifest.deadline_at = None;
                 }
             })

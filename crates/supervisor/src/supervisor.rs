@@ -82,7 +82,7 @@ impl Supervisor {
         }
         if let Some(notifier) = services.notifier {
             let shared = Arc::clone(&self.shared);
-            let courier = NoticeCourier { notifier };
+            let courier = NoticeCourier { shared: Arc::clone(&shared), notifier };
             tasks.spawn(async move { shared.notices.deliver(shared.closed.clone(), courier).await });
         }
     }

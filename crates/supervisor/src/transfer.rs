@@ -43,17 +43,19 @@ pub(crate) async fn transfer(
         return Ok(TransferReport::default());
     }
     let at = shared.clock.now();
-    let mut moved = shared.registry().reassign(from, to, at)?;
-    moved.sort_by_key(|entry| entry.sequence);
-    for entry in &moved {
+    let Moved { mut processes, evicted } = shared.registry().reassign(from, to, at)?;
+    processes.sort_by_key(|entry| entry.sequence);
+    for entry in evicted.iter().chain(&processes) {
         shared.notices.push(NoticeItem::Moved { handle: entry.handle, from, to });
     }
     let mut report = TransferReport::default();
-    for entry in moved {
-        report.moved.push(entry.handle);
+    report.moved.extend(processes.iter().map(|entry| entry.handle));
+    for entry in processes.into_iter().chain(evicted) {
         if let Err(error) = save(shared, &entry).await {
             warn!(handle = ?entry.handle, %error, "a transfer could not be recorded; it is tried again");
-            report.unsaved.push(entry.handle);
+            if report.moved.contains(&entry.handle) {
+                report.unsaved.push(entry.handle);
+            }
             let shared = Arc::clone(shared);
             shared.tasks.clone().spawn(async move { save_late(&shared, &entry).await });
         }
@@ -82,19 +84,23 @@ async fn save_late(shared: &Arc<Shared>, entry: &Arc<Entry>) {
     }
 }
 
+/// What changed hands.
+struct Moved {
+    processes: Vec<Arc<Entry>>,
+    /// Evicted processes whose notices go to the other loop now.
+    evicted: Vec<Arc<Entry>>,
+}
+
 impl Registry {
     /// All or nothing: a loop that has no room for what runs takes nothing.
-    fn reassign(
-        &mut self,
-        from: Owner,
-        to: Owner,
-        at: Timestamp,
-    ) -> Result<Vec<Arc<Entry>>, SupervisorError> {
+    fn reassign(&mut self, from: Owner, to: Owner, at: Timestamp) -> Result<Moved, SupervisorError> {
         if self.closed_loops.contains(&to) {
             return Err(SupervisorError::LoopClosed);
         }
         let moving: Vec<_> = self.of(from).collect();
-        if moving.iter().any(|entry| entry.record().manifest.transfers.len() >= TRANSFERS_MAX) {
+        let evicted: Vec<_> =
+            self.unclaimed.iter().filter(|entry| entry.owner() == from).cloned().collect();
+        if moving.iter().chain(&evicted).any(|entry| entry.record().manifest.transfers.len() >= TRANSFERS_MAX) {
             return Err(SupervisorError::invalid("from", "has a process that changed hands too often"));
         }
         self.reassign_slots(&moving, from, to)?;
@@ -112,12 +118,11 @@ impl Registry {
             entry.life.send_modify(|life| life.owner = to);
             self.entries.insert((to, entry.handle), Arc::clone(entry));
         }
-        for unclaimed in &mut self.unclaimed {
-            if unclaimed.owner == from {
-                unclaimed.owner = to;
-            }
+        for entry in &evicted {
+            entry.record().manifest.transfer(to, at);
+            entry.life.send_modify(|life| life.owner = to);
         }
-        Ok(moving)
+        Ok(Moved { processes: moving, evicted })
     }
 
     fn reassign_slots(&mut self, moving: &[Arc<Entry>], from: Owner, to: Owner) -> Result<(), Refusal> {

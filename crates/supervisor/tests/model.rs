@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{Journal, Yard, options, owner, read_from, target};
-use procyard_core::{EventKind, Handle, Limits, Owner, State, StopKind};
+use procyard_core::{EventKind, Handle, LifecycleEvent, Limits, Owner, State, StopKind};
 use procyard_supervisor::{LeftoverPolicy, Snapshot, StartOptions, Until, WaitMode};
 use procyard_testkit::{DEADLINE, Leftover, Played, Reaction, Script, StartFault};
 use proptest::prelude::*;
@@ -407,9 +407,21 @@ impl World {
 
     /// Each end was announced under one id, and under that of one kind; what was handed over was told.
     fn check_events(&self) {
+        let mut contents: HashMap<_, LifecycleEvent> = HashMap::new();
+        for journal in &self.journals {
+            for event in journal.events.lock().unwrap().iter() {
+                let first = contents.entry(event.id).or_insert_with(|| event.clone());
+                assert_eq!(first, event, "what is published again is what was published");
+            }
+        }
         for known in &self.known {
             let mut ids = HashSet::new();
             let mut told = HashSet::new();
+            let begins = |event: &LifecycleEvent| {
+                event.identity.handle == known.handle
+                    && matches!(event.kind, EventKind::Started | EventKind::Backgrounded)
+            };
+            assert!(contents.values().any(begins), "its start was published");
             for journal in &self.journals {
                 let events = journal.events.lock().unwrap();
                 let mine: Vec<_> =

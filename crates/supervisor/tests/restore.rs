@@ -5,10 +5,12 @@ mod common;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use common::brittle::{BrittleDir, Faults};
 use common::{Journal, Yard, eventually, options, origin, owner, read_from};
 use procyard_core::{
-    EventKind, Handle, Identity, Limits, LoopId, Owner, Reason, SessionId, State, Timestamp,
+    EventKind, Handle, Identity, Limits, LoopId, Owner, Reason, SessionId, State, StopKind, Timestamp,
 };
 use procyard_manifest::{
     AccessRecord, CommandRecord, Durability, Manifest, ManifestStore, StableIds, StopRecord, manifest_name,
@@ -16,7 +18,7 @@ use procyard_manifest::{
 };
 use procyard_store::FsDir;
 use procyard_supervisor::{RestoreReport, Services, Supervisor};
-use procyard_testkit::Script;
+use procyard_testkit::{DEADLINE, Script};
 use tempfile::TempDir;
 
 fn manifest(of: u8, whose: Owner) -> Manifest {
@@ -89,7 +91,153 @@ async fn what_had_not_ended_is_lost_whatever_it_was_doing() {
         assert_eq!(stored.state, State::LostOnRestore, "it is on disk before");
     }
     eventually("the owner is told", || journal.noticed() == [handed.identity.handle]).await;
-    assert!(journal.events.lock().unwrap().iter().all(|event| event.kind == EventKind::Lost));
+    // What the crash may have kept from being published is published with it.
+    let said = |manifest: &Manifest| -> Vec<_> {
+        let events = journal.events.lock().unwrap();
+        let mine = events.iter().filter(|event| event.identity.handle == manifest.identity.handle);
+        mine.map(|event| event.kind).collect()
+    };
+    assert_eq!(said(&starting), [EventKind::Lost]);
+    assert_eq!(said(&plain), [EventKind::Started, EventKind::Lost]);
+    assert_eq!(said(&stopping), [EventKind::Started, EventKind::StopRequested, EventKind::Lost]);
+    assert_eq!(said(&handed), [EventKind::Started, EventKind::Lost]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_crash_kept_from_being_published_is_published_as_it_would_have_been() {
+    let run = async |hangs: bool| {
+        let yard = Yard::new(Script::new()).await;
+        yard.journal.hangs.store(hangs, Ordering::SeqCst);
+        let handed = yard.start(options()).await;
+        yard.supervisor.hand_over(yard.owner, &handed, false).await.unwrap();
+        let stopped = yard.background().await;
+        yard.stop(stopped, StopKind::Terminate, DEADLINE).await.unwrap();
+        (yard, handed, stopped)
+    };
+    let kinds =
+        |events: Vec<(EventKind, State)>| -> Vec<_> { events.into_iter().map(|(kind, _)| kind).collect() };
+    let (yard, handed, stopped) = run(false).await;
+    let expected = (kinds(yard.events(handed, 2).await), kinds(yard.events(stopped, 3).await));
+
+    let (yard, handed, stopped) = run(true).await;
+    let next = yard.restarted().await;
+    let after = (kinds(next.events(handed, 3).await), kinds(next.events(stopped, 3).await));
+    assert_eq!(after.0, [expected.0, vec![EventKind::Lost]].concat());
+    assert_eq!(after.1, expected.1);
+    let stored = ManifestStore::new(FsDir::open(yard.place.path()).unwrap()).load(&handed).unwrap();
+    let ids: Vec<_> = stored.events().iter().map(|event| event.id).collect();
+    assert_eq!(ids, [stored.ids.started, stored.ids.backgrounded, stored.ids.lost]);
+    let published = next.journal.events.lock().unwrap();
+    let mine = published.iter().filter(|event| event.identity.handle == handed);
+    assert_eq!(
+        mine.cloned().collect::<Vec<_>>(),
+        stored.events(),
+        "under the ids that it has held all along"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_is_evicted_unpublished_is_published_after_a_restart_and_stays_gone() {
+    let limits = || Limits { retained_per_session: 1, ..Limits::default() };
+    let yard = Yard::with_limits(Script::new().stdout("out").exit(0), limits()).await;
+    yard.journal.hangs.store(true, Ordering::SeqCst);
+    let mut handles = Vec::new();
+    for _ in 0..3 {
+        let handle = yard.background().await;
+        yard.end(handle).await;
+        handles.push(handle);
+    }
+    let gone = |yard: &Yard, handle| yard.supervisor.snapshot(yard.owner, handle).is_err();
+    eventually("two give way", || gone(&yard, &handles[0]) && gone(&yard, &handles[1])).await;
+    let due = |yard: &Yard| {
+        yard.supervisor.notices(yard.owner).iter().map(|notice| notice.handle).collect::<Vec<_>>()
+    };
+    assert_eq!(due(&yard), handles);
+    yard.supervisor.shutdown().await;
+    let spools = yard
+        .files()
+        .into_iter()
+        .filter(|name| Path::new(name).extension().is_some_and(|kind| kind == "spool"));
+    assert_eq!(spools.count(), 1, "the output of the others went at once");
+
+    let next = Yard::on(yard.place.clone(), Script::new().exit(0), limits()).await;
+    assert_eq!(next.supervisor.list(next.owner).len(), 1);
+    assert!(gone(&next, &handles[0]) && gone(&next, &handles[1]));
+    for handle in &handles {
+        eventually("it is published", || next.journal.completions(*handle).len() == 1).await;
+    }
+    assert_eq!(due(&next), handles, "and its owner can still be told");
+    next.supervisor.learnt(next.owner, &handles);
+    let of_first =
+        |name: &String| name.starts_with(&handles[0].reveal()) || name.starts_with(&handles[1].reveal());
+    eventually("its record goes when all is told", || !next.files().iter().any(of_first)).await;
+    next.supervisor.shutdown().await;
+    let last = Yard::on(yard.place.clone(), Script::new(), limits()).await;
+    last.supervisor.shutdown().await;
+    assert!(last.journal.events.lock().unwrap().is_empty() && last.journal.noticed().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restore_that_breaks_off_anywhere_is_completed_by_the_next_one() {
+    let mut broken = 0;
+    for writes in 0..20 {
+        let place = tempfile::tempdir().unwrap();
+        for of in 1..=4 {
+            save(place.path(), &running(of));
+        }
+        std::fs::write(place.path().join(".tmp-left"), b"x").unwrap();
+        let faults = Arc::new(Faults::default());
+        faults.fail_after(writes);
+        let root = BrittleDir::open(place.path(), Arc::clone(&faults));
+        let first = Supervisor::new(owner(1).session, Limits::default(), root);
+        let failed = first.activate(Services::discard()).await.is_err();
+        broken += usize::from(failed);
+        drop(first);
+        let (supervisor, report, journal) = activated(&place).await;
+        assert_eq!(report.lost + report.restored, 4, "after {writes} writes");
+        assert!(supervisor.list(owner(1)).iter().all(|process| process.state == State::LostOnRestore));
+        supervisor.shutdown().await;
+        if failed {
+            let ends: Vec<_> = (1..=4).map(|of| journal.completions(running(of).identity.handle)).collect();
+            assert_eq!(ends, (1..=4).map(|of| vec![running(of).ids.lost]).collect::<Vec<_>>());
+        }
+    }
+    assert!((3..20).contains(&broken), "{broken} of the attempts broke off");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_output_of_what_had_ended_is_not_opened_before_somebody_reads_it() {
+    let yard = Yard::new(Script::new().stdout("kept").exit(0)).await;
+    let handle = yard.start(options()).await;
+    yard.end(handle).await;
+    yard.supervisor.shutdown().await;
+    let faults = Arc::new(Faults::default());
+    let root = BrittleDir::open(yard.place.path(), Arc::clone(&faults));
+    let next = Supervisor::new(owner(1).session, Limits::default(), root);
+    next.activate(Services::discard()).await.unwrap();
+    let opened = || faults.opened.load(Ordering::SeqCst);
+    assert_eq!((next.list(owner(1))[0].total_bytes, opened()), (4, 0));
+    next.read(owner(1), &handle, read_from(0)).await.unwrap();
+    assert!(opened() > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_torn_end_of_a_lost_output_is_cut_for_good() {
+    let yard = Yard::new(Script::new().stdout("whole ")).await;
+    let handle = yard.background().await;
+    yard.output_to(handle, 6).await;
+    yard.runner.last().unwrap().stdout("torn").await;
+    yard.output_to(handle, 10).await;
+    drop(yard.supervisor.shutdown());
+    let segment = yard.place.path().join(spool_name(&handle)).join("00000000000000000000.seg");
+    let file = std::fs::OpenOptions::new().write(true).open(&segment).unwrap();
+    let cut = file.metadata().unwrap().len() - 1;
+    file.set_len(cut).unwrap();
+    let next = yard.restarted().await;
+    assert_eq!(next.text(handle).await, "whole ");
+    assert!(std::fs::metadata(&segment).unwrap().len() < cut, "what was left of the chunk is gone");
+    next.supervisor.shutdown().await;
+    assert_eq!(next.restarted().await.text(handle).await, "whole ");
 }
 
 #[tokio::test(start_paused = true)]
@@ -220,9 +368,10 @@ async fn what_exceeds_the_retention_is_evicted_after_the_restore() {
     assert_eq!(report.lost, 105);
     assert_eq!(supervisor.list(owner(1)).len(), 100);
     supervisor.shutdown().await;
-    let published: std::collections::HashSet<_> =
-        journal.events.lock().unwrap().iter().map(|event| event.id).collect();
-    assert_eq!(published.len(), 105, "what is evicted is announced all the same");
+    let events = journal.events.lock().unwrap();
+    let lost = events.iter().filter(|event| event.kind == EventKind::Lost).map(|event| event.id);
+    let lost: std::collections::HashSet<_> = lost.collect();
+    assert_eq!(lost.len(), 105, "what is evicted is announced all the same");
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,6 +16,8 @@ pub(crate) struct Faults {
     pub(crate) spared: AtomicU32,
     /// How many syncs of the root directory fail.
     pub(crate) syncs: AtomicU32,
+    /// How many directories inside the root were opened.
+    pub(crate) opened: AtomicU32,
 }
 
 impl Faults {
@@ -31,6 +33,12 @@ impl Faults {
     pub(crate) fn fail_second_write(&self) {
         self.spared.store(1, Ordering::SeqCst);
         self.fail_writes(1);
+    }
+
+    /// The disk is full after so many writes.
+    pub(crate) fn fail_after(&self, writes: u32) {
+        self.spared.store(writes, Ordering::SeqCst);
+        self.fail_writes(u32::MAX);
     }
 
     fn write_fails(&self) -> bool {
@@ -73,6 +81,7 @@ impl Dir for BrittleDir {
         self.inner.create_dir(name).map(|dir| self.wrap_dir(dir))
     }
     fn open_dir(&self, name: &str) -> io::Result<Arc<dyn Dir>> {
+        self.faults.opened.fetch_add(1, Ordering::SeqCst);
         self.inner.open_dir(name).map(|dir| self.wrap_dir(dir))
     }
     fn remove_dir(&self, name: &str) -> io::Result<()> {
