@@ -100,6 +100,7 @@ uuid_identity! {
 
 /// The authority over a process. Every follow-up call is authorised through it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Owner {
     /// The session.
     pub session: SessionId,
@@ -110,6 +111,7 @@ pub struct Owner {
 
 /// Where a process came from: the tool call that created it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Origin {
     /// The tool call.
     pub execution: ExecutionId,
@@ -117,6 +119,7 @@ pub struct Origin {
 
 /// What is fixed about a process when it is admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Identity {
     /// The capability.
     pub handle: Handle,

@@ -24,6 +24,7 @@ pub enum LeftoverAction {
 
 /// Descendants that outlived the leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Leftovers {
     /// How many there were when the leader's output had settled.
     pub count: u32,
@@ -33,6 +34,7 @@ pub struct Leftovers {
 
 /// How a process ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Outcome {
     /// Why.
     pub reason: Reason,

@@ -166,3 +166,26 @@ pub(crate) fn sample(state: State) -> Manifest {
     }
     manifest
 }
+
+/// What a fixture of a process that was handed over and has given way to others holds.
+pub(crate) fn sample_evicted() -> Manifest {
+    let mut manifest = running(0x30);
+    manifest.handed_over = true;
+    manifest.handed_over_at = Some(at(2));
+    manifest.finish(State::Exited, outcome(Reason::Exited, WaitStatus::exited(0)), at(5));
+    manifest.published.completion = true;
+    manifest.evicted = true;
+    manifest
+}
+
+/// The first record of the process whose later one is the sample of `running`.
+pub(crate) fn sample_before_running() -> Manifest {
+    let mut manifest = sample(State::Running);
+    manifest.state = State::Starting;
+    manifest.started_at = None;
+    manifest.last_output_at = None;
+    manifest.handed_over = false;
+    manifest.tier.clear();
+    manifest.spool = SpoolBounds::default();
+    manifest
+}
