@@ -131,7 +131,7 @@ fn agrees_on_a_fresh_session() -> Result<(), Failed> {
     store.save_with(&stopped, Durability::Written)?;
     let mut given = running(4);
     given.transfer(owner(9), at(3));
-    store.save(&given)?;
+    store.save_with(&given, Durability::Written)?;
     store.save(&ended(running(5)))?;
     let mut told = ended(running(6));
     store.save(&told)?;

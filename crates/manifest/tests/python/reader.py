@@ -54,9 +54,9 @@ def manifest(directory, name):
         raise ValueError("of another process")
     try:
         draft = unseal(os.path.join(directory, handle + ".draft.json"))
-        if draft["identity"] == record["identity"] and all(map(int.__ge__, progress(draft), progress(record))):
+        if draft["identity"]["handle"] == handle and all(map(int.__ge__, progress(draft), progress(record))):
             return draft
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, ValueError, KeyError):
         pass
     return record
 
