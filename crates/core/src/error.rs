@@ -161,7 +161,18 @@ mod tests {
             assert_eq!(wire, format!("\"{}\"", code.as_str()));
             assert_eq!(serde_json::from_str::<ErrorCode>(&wire).unwrap(), *code);
         }
-        assert_eq!(ErrorCode::ALL.len(), 29);
+    }
+
+    #[test]
+    fn the_codes_are_these() {
+        let words = "invalid_arguments invalid_settings process_quota_exceeded output_quota_exceeded \
+                     lifetime_enforcement_unavailable process_notifications_unsupported spawn_failed \
+                     process_setup_failed pty_unavailable not_found stdin_closed input_backpressure cursor_gap \
+                     cursor_ahead timed_out interrupted terminated killed supervisor_shutting_down \
+                     manifest_corrupt spool_corrupt lost_on_restore teardown_failed storage_unavailable \
+                     workspace_busy conflict too_large unauthenticated internal";
+        let codes: Vec<_> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
+        assert_eq!(codes, words.split_whitespace().collect::<Vec<_>>());
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! The rules that every other layer of procyard follows: who a process is, what states it may pass through, what it
 //! may take, what may be said about it, and in which words things go wrong.
 //!
-//! Everything here is pure: no I/O, no clock, no runtime. Time and randomness are handed in. A supervisor that
-//! is written anew can take this crate and keep the same meaning on the wire.
+//! For whoever supervises processes for somebody else, in whatever way, and wants the meaning without the machinery: the
+//! types carry the rules, and a supervisor that is written anew on top of them says the same things on the wire.
+//! Everything here is pure: no I/O, no clock, no runtime, no global state. Time and randomness are handed in, whoever shares
+//! a value guards it, and nothing blocks.
 //!
 //! - [`Handle`], [`Owner`], [`Identity`]: capability, authority, provenance;
 //! - [`State`], [`Causes`], [`Outcome`]: the life of a process, and which cause owns its end;
@@ -10,6 +12,22 @@
 //! - [`WorkspaceAccess`], [`LeaseTable`]: what of a workspace a process may write, and who may hold it with whom;
 //! - [`ErrorCode`], [`PublicError`]: the closed taxonomy of errors;
 //! - [`LifecycleEvent`]: the closed matrix of events.
+//!
+//! # Naming
+//!
+//! ```
+//! use procyard_core::{GenerateError, Handle};
+//!
+//! # let os_random = |bytes: &mut [u8; 16]| { *bytes = [7; 16]; true };
+//! // 128 random bits from a source that is handed in; tried again a few times if it is taken, which does not happen.
+//! let handle = Handle::generate(os_random, |_| false)?;
+//! assert_eq!(handle.reveal().len(), 22);
+//! assert_eq!(format!("{handle:?}").chars().count(), 5, "logs see four characters of it");
+//! assert_eq!(Handle::generate(|_| false, |_| false), Err(GenerateError::Random));
+//! # Ok::<(), GenerateError>(())
+//! ```
+//!
+//! # Deciding how it ended
 //!
 //! ```
 //! use procyard_core::{Causes, LeaderEnd, Requester, State, StopKind, WaitStatus};
@@ -22,6 +40,25 @@
 //! assert_eq!(state, State::Terminated);
 //! assert!(state.advance(State::Exited).is_err(), "nothing follows a terminal state");
 //! # assert_eq!(LeaderEnd::Code(0), WaitStatus::exited(0).end());
+//! ```
+//!
+//! # Bounding what it takes
+//!
+//! ```
+//! use procyard_core::{ErrorCode, LimitSettings, LoopId, Owner, QuotaLedger, QuotaRequest, SessionId};
+//!
+//! let limits = LimitSettings { spool_bytes_total: 100, ..Default::default() }.resolve()?;
+//! assert_eq!(limits.spool_bytes, 100, "a default gives way to a smaller explicit value");
+//! let owner = Owner { session: SessionId::from_random([1; 16]), loop_id: LoopId::from_random([2; 16]) };
+//! let mut ledger = QuotaLedger::new(&limits);
+//! let request = QuotaRequest { window_bytes: 10, spool_bytes: 60 };
+//! let running = ledger.reserve(owner, request).unwrap();
+//! assert_eq!(ledger.reserve(owner, request).unwrap_err().code(), ErrorCode::OutputQuotaExceeded);
+//! let kept = ledger.retain(running, 25); // it ended, and its output takes so much
+//! assert_eq!(ledger.usage().retained_bytes, 25);
+//! ledger.forget(kept);
+//! assert!(ledger.usage().is_zero());
+//! # Ok::<(), procyard_core::InvalidSetting>(())
 //! ```
 //!
 //! Not for supervising anything: there is no process, file or timer in this crate.

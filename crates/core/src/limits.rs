@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::{ErrorCode, PublicError};
+
 const KIB: i64 = 1024;
 const MIB: i64 = 1024 * KIB;
 
@@ -17,6 +19,18 @@ pub struct InvalidSetting {
     pub field: &'static str,
     /// What is wrong with it.
     pub problem: String,
+}
+
+impl InvalidSetting {
+    /// The code that whoever configured it gets.
+    pub const fn code(&self) -> ErrorCode {
+        ErrorCode::InvalidSettings
+    }
+
+    /// The form that a client sees, which names the setting.
+    pub fn public(&self) -> PublicError {
+        PublicError::new(self.code(), self.to_string()).field(self.field)
+    }
 }
 
 macro_rules! limit_settings {
@@ -231,7 +245,8 @@ mod tests {
     #[test]
     fn a_negative_setting_is_refused_by_name() {
         let settings = LimitSettings { waiters: -1, ..Default::default() };
-        assert_eq!(settings.resolve().unwrap_err().field, "waiters");
+        let refused = settings.resolve().unwrap_err().public();
+        assert_eq!((refused.code, refused.field.as_deref()), (ErrorCode::InvalidSettings, Some("waiters")));
     }
 
     #[test]

@@ -46,6 +46,44 @@
 //! # }
 //! ```
 //!
+//! # The inbox
+//!
+//! What owners are due to be told goes in as pending, is delivered, and is acknowledged by the owner; a crash in between
+//! delivers again, under the same id. Whoever asks is told what is theirs alone.
+//!
+//! ```
+//! # use procyard_core::*;
+//! # use procyard_journal::{Journal, NotificationKind, NotificationRecord};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let place = tempfile::tempdir()?;
+//! # let journal = Journal::open(&place.path().join("journal.sqlite3"))?;
+//! # let owner = Owner { session: SessionId::from_random([1; 16]), loop_id: LoopId::from_random([2; 16]) };
+//! let notice = NotificationRecord {
+//!     id: NotificationId::from_random([6; 16]),
+//!     handle: Handle::from_bytes([3; 16]),
+//!     kind: NotificationKind::Completed,
+//!     state: State::Exited,
+//!     reason: Some(Reason::Exited),
+//!     exit_code: Some(0),
+//!     started_at: Some(Timestamp::from_unix_micros(2)),
+//!     finished_at: Some(Timestamp::from_unix_micros(3)),
+//! };
+//! journal.put(owner, &notice)?;
+//! let told = journal.pending(owner, 0, 100)?.entries;
+//! let ids: Vec<_> = told.iter().map(|entry| entry.record.id).collect();
+//! journal.delivered(owner, &ids)?; // handed to the transport
+//! journal.acknowledge(owner, &ids)?; // the owner has it
+//! assert!(!journal.has_pending(owner)?);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Costs
+//!
+//! A write is one transaction and one sync, which up to 64 writes that wait at the same time share; a page of events is one
+//! walk of an index. An event takes about a kilobyte; [`JournalOptions::max_bytes`] is the ceiling, at which writes are
+//! [`JournalError::Ceiling`] until something is [pruned](Journal::prune). Nothing is removed by itself.
+//!
 //! # Threads
 //!
 //! Every call blocks: writes for a sync of the disk, together with the writes of other threads, which share it; reads

@@ -32,8 +32,11 @@ impl Manifest {
         self.command.check()?;
         self.access.check()?;
         ensure(self.tier.len() <= WORD_MAX, "tier", "is too long")?;
-        let visible = self.terminal.is_none_or(|size| size.rows > 0 && size.cols > 0);
-        ensure(visible, "terminal", "has no rows or no columns")?;
+        for size in self.terminal.iter().chain(&self.initial_terminal) {
+            ensure(size.rows > 0 && size.cols > 0, "terminal", "has no rows or no columns")?;
+        }
+        let had_one = self.initial_terminal.is_none() || self.terminal.is_some();
+        ensure(had_one, "initial_terminal", "is set without a terminal")?;
         self.check_life()?;
         let bounded = self.spool.retained_from <= self.spool.total_bytes;
         ensure(bounded, "spool", "keeps bytes that were never printed")?;
@@ -111,6 +114,9 @@ impl Manifest {
         fixed(self.command == stored.command, "command")?;
         fixed(self.access == stored.access, "access")?;
         fixed(self.terminal.is_some() == stored.terminal.is_some(), "terminal")?;
+        let first_stands =
+            stored.initial_terminal.is_none() || self.initial_terminal == stored.initial_terminal;
+        fixed(first_stands, "initial_terminal")?;
         fixed(self.stdin == stored.stdin, "stdin")?;
         fixed(self.background == stored.background, "background")?;
         fixed(self.created_at == stored.created_at, "created_at")?;

@@ -44,9 +44,12 @@ pub struct Manifest {
     pub access: AccessRecord,
     /// The containment tier, as the runner names it. Open until the process runs.
     pub tier: String,
-    /// Rows and columns, for a process on a terminal.
+    /// Rows and columns as they are now, for a process on a terminal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminal: Option<TerminalRecord>,
+    /// The terminal's first size, where it has another one since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initial_terminal: Option<TerminalRecord>,
     /// What its standard input is.
     pub stdin: StdinRecord,
     /// Whether it was started in the background.
@@ -358,6 +361,7 @@ impl Manifest {
             access,
             tier: String::new(),
             terminal: None,
+            initial_terminal: None,
             stdin: StdinRecord::None,
             background: false,
             handed_over: false,
@@ -393,6 +397,15 @@ impl Manifest {
         self.outcome = Some(outcome);
         self.finished_at = Some(at);
         self.teardown = Teardown::default();
+    }
+
+    /// Gives its terminal another size, and keeps the first one. Nothing for a process without a terminal.
+    pub fn resize(&mut self, size: TerminalRecord) {
+        let Some(before) = self.terminal else { return };
+        self.terminal = Some(size);
+        if before != size {
+            self.initial_terminal.get_or_insert(before);
+        }
     }
 
     /// Gives it to another owner, and notes that in the trail.

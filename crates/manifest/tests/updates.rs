@@ -28,6 +28,7 @@ enum Edit {
     Access,
     Tier,
     Resize,
+    InitialTerminal,
     DropTerminal,
     Stdin,
     Background,
@@ -107,6 +108,7 @@ impl Edit {
                 let rows = new.terminal.map_or(1, |size| size.rows % 100 + 1);
                 new.terminal = Some(TerminalRecord { rows, cols: 1 });
             }
+            Edit::InitialTerminal => new.initial_terminal = Some(TerminalRecord { rows: 3, cols: 4 }),
             Edit::DropTerminal => new.terminal = None,
             Edit::Stdin => {
                 new.stdin = match new.stdin {
@@ -188,6 +190,7 @@ impl Edit {
             Edit::Ceiling => on.spool.ceiling.is_none(),
             Edit::Tier => on.state == State::Starting,
             Edit::Resize => on.terminal.is_some(),
+            Edit::InitialTerminal => on.terminal.is_some(),
             Edit::DropTerminal => on.terminal.is_none(),
             Edit::HandOver(to) => to || !on.handed_over,
             Edit::HandOverAt => match on.handed_over_at {
@@ -260,6 +263,7 @@ fn single_edits() -> Vec<Edit> {
         Edit::Access,
         Edit::Tier,
         Edit::Resize,
+        Edit::InitialTerminal,
         Edit::DropTerminal,
         Edit::HandOverAt,
         Edit::Stdin,

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use procyard_core::Handle;
 use procyard_manifest::{LoadError, Manifest, ManifestStore, SessionRoot, spool_name};
-use procyard_spool::{Page, Read, ReadError, SpoolOptions, SpoolReader, StreamFilter};
+use procyard_spool::{Gap, Page, Read, ReadError, SpoolError, SpoolOptions, SpoolReader, StreamFilter};
 use procyard_store::{Dir, FsDir};
 
 use crate::cli::{ExportFormat, ExportOptions};
@@ -24,6 +24,10 @@ use crate::say::say;
 /// How much is read at a time.
 const PAGE_BYTES: usize = 256 * 1024;
 
+/// How often the output of a process that still prints is opened anew at one place: what was there a moment ago may have
+/// fallen out, and its files may hold later output.
+const LOOKS: u32 = 16;
+
 /// Something that a record is written as.
 trait Format {
     /// Before any output.
@@ -32,8 +36,8 @@ trait Format {
     /// A part of the output, in order. Its `gaps` are where bytes are missing.
     fn page(&mut self, page: &Page, out: &mut dyn Write) -> std::io::Result<()>;
 
-    /// After all output.
-    fn end(&mut self, manifest: &Manifest, out: &mut dyn Write) -> std::io::Result<()>;
+    /// After all output, of which there were so many bytes.
+    fn end(&mut self, manifest: &Manifest, total_bytes: u64, out: &mut dyn Write) -> std::io::Result<()>;
 }
 
 /// Finds the process in whatever session it is and writes its record to standard output.
@@ -68,38 +72,93 @@ fn pages(
     format: &mut dyn Format,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let ceiling = manifest.spool.ceiling.unwrap_or(u64::MAX);
-    let options = SpoolOptions { ceiling, ..SpoolOptions::default() };
-    let reader = SpoolReader::open(root, &spool_name(&manifest.identity.handle), options)
-        .context("the output does not open")?;
+    let mut output = Output::open(root, manifest)?;
     format.begin(manifest, out)?;
+    // A process that goes on printing is written as far as it had come.
+    let end = output.reader.bounds().total_bytes;
     let mut cursor = 0;
-    loop {
-        let read = Read { cursor, max_bytes: PAGE_BYTES, streams: StreamFilter::Both };
-        let page = match reader.read(&read) {
-            Ok(page) => page,
-            Err(ReadError::Corrupt { from, until }) => {
-                say(format_args!("bytes {from} to {until} are damaged and left out"));
-                cursor = until;
-                continue;
-            }
-            Err(error) => return Err(error).context("the output does not read"),
-        };
+    while cursor < end {
+        let page = output.page(cursor)?;
         for gap in &page.gaps {
-            say(format_args!("bytes {} to {} were not kept", gap.from, gap.until));
+            say(format_args!("bytes {} to {} are missing", gap.from, gap.until));
         }
         format.page(&page, out)?;
-        if page.next_cursor >= page.total_bytes {
-            break;
-        }
         if page.next_cursor <= cursor {
             bail!("the output does not read on from byte {cursor}");
         }
         cursor = page.next_cursor;
     }
-    format.end(manifest, out)?;
+    let total_bytes = cursor.max(manifest.spool.total_bytes);
+    if cursor < total_bytes {
+        say(format_args!("bytes {cursor} to {total_bytes} are missing"));
+        format.page(&missing(cursor, total_bytes), out)?;
+    }
+    format.end(manifest, total_bytes, out)?;
     out.flush()?;
     Ok(())
+}
+
+/// The stored output of a process that may still be printing.
+struct Output {
+    root: Arc<dyn Dir>,
+    name: String,
+    options: SpoolOptions,
+    may_print: bool,
+    reader: SpoolReader,
+}
+
+impl Output {
+    fn open(root: Arc<dyn Dir>, manifest: &Manifest) -> anyhow::Result<Self> {
+        let name = spool_name(&manifest.identity.handle);
+        let ceiling = manifest.spool.ceiling.unwrap_or(u64::MAX);
+        let options = SpoolOptions { ceiling, ..SpoolOptions::default() };
+        let may_print = !manifest.state.is_terminal();
+        let reader = Self::look(&root, &name, options, may_print)?;
+        Ok(Self { root, name, options, may_print, reader })
+    }
+
+    fn look(
+        root: &Arc<dyn Dir>,
+        name: &str,
+        options: SpoolOptions,
+        may_print: bool,
+    ) -> anyhow::Result<SpoolReader> {
+        let mut looks = 1;
+        loop {
+            match SpoolReader::open(Arc::clone(root), name, options) {
+                // A file went between its being listed and its being opened.
+                Err(SpoolError::Io(error))
+                    if may_print && error.kind() == std::io::ErrorKind::NotFound && looks < LOOKS =>
+                {
+                    looks += 1;
+                }
+                opened => return opened.context("the output does not open"),
+            }
+        }
+    }
+
+    /// What there is at a cursor. Damaged bytes are missing ones.
+    fn page(&mut self, cursor: u64) -> anyhow::Result<Page> {
+        let read = Read { cursor, max_bytes: PAGE_BYTES, streams: StreamFilter::Both };
+        let mut looks = 1;
+        loop {
+            match self.reader.read(&read) {
+                Ok(page) => return Ok(page),
+                Err(ReadError::Corrupt { .. } | ReadError::Io(_)) if self.may_print && looks < LOOKS => {
+                    self.reader = Self::look(&self.root, &self.name, self.options, true)?;
+                    looks += 1;
+                }
+                Err(ReadError::Corrupt { from, until }) => return Ok(missing(from, until)),
+                Err(error) => return Err(error).context("the output does not read"),
+            }
+        }
+    }
+}
+
+/// A page of which there is nothing.
+fn missing(from: u64, until: u64) -> Page {
+    let gaps = vec![Gap { offset: 0, from, until }];
+    Page { start_cursor: until, next_cursor: until, gap: true, gaps, ..Page::default() }
 }
 
 /// Looks through the sessions for the process.

@@ -20,11 +20,12 @@ use crate::session::anchor;
 pub(crate) const KEEP: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
 /// What was found.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(crate) struct Collected {
     pub(crate) removed: usize,
     pub(crate) kept: usize,
-    pub(crate) failed: usize,
+    /// What could not be removed, and why.
+    pub(crate) failed: Vec<(SessionId, anyhow::Error)>,
 }
 
 /// Removes, and says how many.
@@ -38,8 +39,11 @@ pub(crate) async fn gc(options: GcOptions) -> ExitCode {
     };
     match collected.await {
         Ok(found) => {
+            for (session, error) in &found.failed {
+                say(format_args!("session {session} could not be removed: {error:#}"));
+            }
             say(format_args!("{} sessions removed, {} kept", found.removed, found.kept));
-            if found.failed == 0 { ExitCode::SUCCESS } else { exit::FAULT.into() }
+            if found.failed.is_empty() { ExitCode::SUCCESS } else { exit::FAULT.into() }
         }
         Err(error) => exit::fault(&error),
     }
@@ -52,10 +56,7 @@ pub(crate) fn collect(data_dir: &Path, older_than: Duration) -> anyhow::Result<C
         match remove(data_dir, session, older_than) {
             Ok(true) => found.removed += 1,
             Ok(false) => found.kept += 1,
-            Err(error) => {
-                tracing::warn!(%session, error = format!("{error:#}"), "a session could not be removed");
-                found.failed += 1;
-            }
+            Err(error) => found.failed.push((session, error)),
         }
     }
     Ok(found)

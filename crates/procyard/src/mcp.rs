@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use procyard_core::Handle;
 use procyard_server::{serve_mcp, stdio};
 use procyard_tools::{Toolbox, ToolboxOptions};
 use tokio::signal::unix::SignalKind;
@@ -56,8 +57,16 @@ async fn serve(options: McpOptions) -> anyhow::Result<()> {
     let (read, write) = stdio();
     let served = serve_mcp(Arc::new(toolbox), read, write, stop).await;
     let (_root, survivors) = session.close().await;
-    if let Ok(Err(error)) = collecting.await {
-        tracing::warn!(error = format!("{error:#}"), "old sessions were not looked through");
+    match collecting.await {
+        Ok(Ok(found)) => {
+            for (session, error) in found.failed {
+                tracing::warn!(%session, error = format!("{error:#}"), "an old session could not be removed");
+            }
+        }
+        Ok(Err(error)) => {
+            tracing::warn!(error = format!("{error:#}"), "old sessions were not looked through");
+        }
+        Err(_) => {}
     }
     served?;
     anyhow::ensure!(survivors == 0, "{survivors} commands could not be proven gone");
@@ -66,9 +75,18 @@ async fn serve(options: McpOptions) -> anyhow::Result<()> {
 
 fn tell_restored(session: &Session) {
     for (name, why) in &session.restored.unreadable {
+        let name = shortened(name);
         tracing::warn!(name, why, "a record does not load and is left as it is");
     }
     tracing::info!(restored = session.restored.restored, lost = session.restored.lost, "the session is open");
+}
+
+/// The name of a record as logs may show it: a handle is a capability, of which four characters are enough to find a file.
+fn shortened(name: &str) -> String {
+    match name.split_once('.').map(|(handle, rest)| (handle.parse::<Handle>(), rest)) {
+        Some((Ok(handle), rest)) => format!("{handle:?}.{rest}"),
+        _ => name.to_owned(),
+    }
 }
 
 /// A token that SIGTERM, SIGINT and SIGHUP cancel.
@@ -87,4 +105,15 @@ fn stop_on_signals() -> anyhow::Result<CancellationToken> {
         told.cancel();
     });
     Ok(stop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shortened;
+
+    #[test]
+    fn a_log_shows_four_characters_of_a_handle() {
+        assert_eq!(shortened("AAECAwQFBgcICQoLDA0ODw.manifest.json"), "AAEC….manifest.json");
+        assert_eq!(shortened("stranger.manifest.json"), "stranger.manifest.json");
+    }
 }

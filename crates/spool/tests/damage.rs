@@ -208,6 +208,24 @@ fn a_missing_segment_in_the_middle_is_damage_and_a_missing_oldest_one_is_not() {
 }
 
 #[test]
+fn a_segment_that_reaches_into_the_next_one_is_damage_from_there_on() {
+    let (place, dir) = place();
+    let options = options(100_000, 0);
+    let (model, files) = printed(place.path(), &dir, options, &[80_000]);
+    let cursor = |file: &PathBuf| -> u64 { file.file_stem().unwrap().to_str().unwrap().parse().unwrap() };
+    // The third segment goes, and the fourth says that it begins in the middle of the second.
+    let claimed = cursor(&files[2]) - 1000;
+    std::fs::remove_file(&files[2]).unwrap();
+    std::fs::rename(&files[3], files[3].with_file_name(format!("{claimed:020}.seg"))).unwrap();
+    let reader = SpoolReader::open(Arc::clone(&dir), NAME, options).unwrap();
+    let intact = readable(&reader, &model, 9000);
+    assert!(intact < 80_000 - 1000 && intact > 40_000, "{intact} bytes");
+    let error =
+        reader.read(&Read { cursor: claimed, max_bytes: 10, streams: StreamFilter::Both }).unwrap_err();
+    assert!(matches!(error, ReadError::Corrupt { from, .. } if from == claimed), "{error}");
+}
+
+#[test]
 fn output_that_looks_like_frames_is_never_taken_for_frames() {
     let (place, dir) = place();
     let (_, files) = printed(place.path(), &dir, OPTIONS, &[100, 200, 40_000]);

@@ -312,8 +312,8 @@ impl Actor {
         let bound = self.shared.limits.proof_bound;
         match tokio::time::timeout(bound, self.process.resize(size)).await {
             Ok(Ok(())) => {
-                self.entry.record().manifest.terminal =
-                    Some(TerminalRecord { rows: size.rows, cols: size.cols });
+                let record = TerminalRecord { rows: size.rows, cols: size.cols };
+                self.entry.record().manifest.resize(record);
                 self.drain.sizes.send_replace(Some(size));
                 Ok(())
             }

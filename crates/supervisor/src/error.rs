@@ -43,6 +43,9 @@ pub enum SupervisorError {
         /// What is wrong.
         problem: String,
     },
+    /// A limit is configured wrongly.
+    #[error(transparent)]
+    Settings(#[from] InvalidSetting),
     /// The same idempotency key was used with other arguments.
     #[error("the idempotency key was used with other arguments")]
     IdempotencyConflict,
@@ -129,6 +132,7 @@ impl SupervisorError {
             Self::NotificationsUnsupported => ErrorCode::ProcessNotificationsUnsupported,
             Self::Quota(refusal) => refusal.code(),
             Self::Invalid { .. } => ErrorCode::InvalidArguments,
+            Self::Settings(setting) => setting.code(),
             Self::IdempotencyConflict => ErrorCode::Conflict,
             Self::Runner(error) => error.code(),
             Self::Storage(_) | Self::StartUnrecorded(_) => ErrorCode::StorageUnavailable,
@@ -164,6 +168,7 @@ impl SupervisorError {
             }
             Self::Quota(_) => say(self.to_string()).retryable(),
             Self::Invalid { field, problem } => say(problem.clone()).field(*field),
+            Self::Settings(setting) => setting.public(),
             Self::IdempotencyConflict => say(
                 "this idempotency_key was used with other arguments; use another key for another command".to_owned(),
             )
@@ -209,11 +214,5 @@ impl SupervisorError {
                 say("procyard itself failed; look before you repeat the call".to_owned()).effects(Effects::Unknown)
             }
         }
-    }
-}
-
-impl From<InvalidSetting> for SupervisorError {
-    fn from(setting: InvalidSetting) -> Self {
-        Self::Invalid { field: setting.field, problem: setting.problem }
     }
 }

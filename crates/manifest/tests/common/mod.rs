@@ -172,6 +172,10 @@ pub(crate) fn sample_evicted() -> Manifest {
     let mut manifest = running(0x30);
     manifest.handed_over = true;
     manifest.handed_over_at = Some(at(2));
+    manifest.terminal = Some(TerminalRecord { rows: 24, cols: 80 });
+    manifest.resize(TerminalRecord { rows: 50, cols: 132 });
+    manifest.resize(TerminalRecord { rows: 24, cols: 80 });
+    manifest.resize(TerminalRecord { rows: 30, cols: 100 });
     manifest.finish(State::Exited, outcome(Reason::Exited, WaitStatus::exited(0)), at(5));
     manifest.published.completion = true;
     manifest.evicted = true;

@@ -44,7 +44,7 @@ impl Format for Jsonl {
         items.iter().try_for_each(|(_, _, value)| line(out, value))
     }
 
-    fn end(&mut self, manifest: &Manifest, out: &mut dyn Write) -> Result<()> {
+    fn end(&mut self, manifest: &Manifest, total_bytes: u64, out: &mut dyn Write) -> Result<()> {
         let outcome = manifest.outcome.as_ref();
         line(
             out,
@@ -55,7 +55,7 @@ impl Format for Jsonl {
                 "exit_code": outcome.and_then(|outcome| outcome.exit_code),
                 "signal": outcome.and_then(|outcome| outcome.signal),
                 "finished_at": manifest.finished_at.map(Time::from),
-                "total_bytes": manifest.spool.total_bytes,
+                "total_bytes": total_bytes,
                 "storage_degraded": manifest.storage_degraded,
             }),
         )

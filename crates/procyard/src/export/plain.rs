@@ -22,7 +22,7 @@ impl Format for Raw {
         out.write_all(&page.bytes)
     }
 
-    fn end(&mut self, _: &Manifest, _: &mut dyn Write) -> Result<()> {
+    fn end(&mut self, _: &Manifest, _: u64, _: &mut dyn Write) -> Result<()> {
         Ok(())
     }
 }
@@ -69,7 +69,7 @@ impl Format for Text {
         self.push(&page.bytes[from..], out)
     }
 
-    fn end(&mut self, _: &Manifest, out: &mut dyn Write) -> Result<()> {
+    fn end(&mut self, _: &Manifest, _: u64, out: &mut dyn Write) -> Result<()> {
         self.renderer.finish(&mut self.rendered);
         self.write(out)
     }

@@ -58,7 +58,7 @@ fn after_a_sudden_death_everything_that_happened_is_in_the_journal_once() {
     let lost = json!({"command": "eval \"$RECORD\"; exec sleep 1000", "background": true});
     let lost = client.call("Bash", lost)["process_id"].clone();
     scene.wait_for_records(1);
-    // A start is not announced again by the next server, so it has to be there before the end.
+    // The next server publishes again what it cannot know to be published; the journal keeps it once.
     let before = events(&with_events(&scene, 3));
     assert_eq!(kinds(&before), [Started, Completed, Backgrounded]);
     client.server.signal(Signal::SIGKILL);

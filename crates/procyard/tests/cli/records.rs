@@ -1,5 +1,7 @@
 //! What is left on disk, and what `procyard export` and `procyard gc` make of it.
 
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 
 use crate::client::Client;
@@ -71,6 +73,103 @@ fn a_terminal_is_exported_as_a_recording() {
         })
         .collect();
     assert_eq!(shown, "héllo\r\n");
+}
+
+#[test]
+fn a_recording_begins_with_the_first_size_of_its_terminal_and_has_the_later_one() {
+    let scene = Scene::new();
+    let mut client = Client::connect(&scene, &[]);
+    let line = "stty size; read x; stty size";
+    let started = client
+        .call("Bash", json!({ "command": line, "tty": true, "rows": 10, "cols": 40, "background": true }));
+    let handle = started["process_id"].as_str().unwrap().to_owned();
+    client.call(
+        "ProcessOutput",
+        json!({ "process_id": handle, "wait": "any", "until": "output", "cursor": 0 }),
+    );
+    client.call("ProcessInput", json!({ "process_id": handle, "rows": 20, "cols": 100 }));
+    client.call("ProcessInput", json!({ "process_id": handle, "data": "\n" }));
+    client.call("ProcessOutput", json!({ "process_id": handle, "wait": "any", "until": "exit" }));
+    assert!(client.leave_and_wait().0.success());
+    let text = String::from_utf8(export(&scene, "asciicast", &handle).stdout).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&lines[0]["width"], &lines[0]["height"]), (&json!(40), &json!(10)), "{text}");
+    assert!(lines[0].get("title").is_none(), "what is not known is not there: {text}");
+    let said =
+        |wanted: &str| lines.iter().position(|event| event[2].as_str().is_some_and(|s| s.contains(wanted)));
+    let resized = lines.iter().position(|event| event[1] == "r" && event[2] == "100x20");
+    assert!(said("10 40") < resized && resized < said("20 100") && said("20 100").is_some(), "{text}");
+}
+
+/// The one spool of the one session.
+fn spool(scene: &Scene) -> PathBuf {
+    let entries = std::fs::read_dir(&scene.sessions()[0]).unwrap().map(|entry| entry.unwrap().path());
+    entries.into_iter().find(|path| path.extension().is_some_and(|kind| kind == "spool")).unwrap()
+}
+
+#[test]
+fn what_is_damaged_or_gone_is_stated_in_an_export() {
+    let scene = Scene::new();
+    let handle = ran(&scene, json!({ "command": "seq 1 30000" }));
+    let whole = export(&scene, "raw", &handle).stdout;
+    let segment = spool(&scene).join("00000000000000000000.seg");
+    let mut bytes = std::fs::read(&segment).unwrap();
+    bytes[20_000] ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+    let lines = |exported: &Ended| -> Vec<Value> {
+        let text = std::str::from_utf8(&exported.stdout).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let missing = |lines: &[Value]| -> u64 {
+        let gaps = lines.iter().filter(|line| line["type"] == "gap");
+        gaps.map(|gap| gap["until"].as_u64().unwrap() - gap["from"].as_u64().unwrap()).sum()
+    };
+    let exported = export(&scene, "jsonl", &handle);
+    assert!(exported.stderr().contains("are missing"), "{}", exported.stderr());
+    let damaged = missing(&lines(&exported));
+    assert!(damaged > 0 && damaged <= 16 << 10);
+    let left = export(&scene, "raw", &handle).stdout;
+    assert_eq!(left.len() as u64 + damaged, whole.len() as u64);
+
+    std::fs::remove_dir_all(spool(&scene)).unwrap();
+    let lines = lines(&export(&scene, "jsonl", &handle));
+    assert_eq!(missing(&lines), whole.len() as u64, "all of it");
+    assert_eq!(lines.last().unwrap()["total_bytes"], json!(whole.len()));
+}
+
+#[test]
+fn what_is_printed_in_a_flood_is_exported_as_it_is_at_that_moment() {
+    let scene = Scene::new();
+    let mut client = Client::connect(&scene, &[]);
+    let flood = json!({ "command": "yes 0123456", "background": true, "max_output_bytes": 200_000 });
+    let handle = client.call("Bash", flood)["process_id"].as_str().unwrap().to_owned();
+    client.call(
+        "ProcessOutput",
+        json!({ "process_id": handle, "wait": "any", "until": "output", "cursor": 0 }),
+    );
+    for _ in 0..8 {
+        let bytes = export(&scene, "raw", &handle).stdout;
+        // The first line may be cut, and where a gap was one may begin anew.
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(text.lines().all(|line| line.bytes().all(|byte| (b'0'..=b'6').contains(&byte))), "{text}");
+    }
+    client.call("ProcessStop", json!({ "process_id": handle, "mode": "kill" }));
+    assert!(client.leave_and_wait().0.success());
+}
+
+#[test]
+fn a_session_that_cannot_be_removed_is_named_with_the_reason() {
+    let scene = Scene::new();
+    let foreign = scene.data_dir().join("sessions/11111111-1111-4111-9111-111111111111");
+    std::fs::create_dir_all(foreign.join("kept")).unwrap();
+    let ended = Running::spawn(&mut scene.procyard(["gc", "--older-than", "0"])).wait();
+    assert_eq!(ended.status.code(), Some(125));
+    let said = ended.stderr();
+    assert!(
+        said.contains("11111111") && said.contains("no anchor") && said.contains("0 sessions removed"),
+        "{said}"
+    );
+    assert!(foreign.join("kept").exists());
 }
 
 #[test]

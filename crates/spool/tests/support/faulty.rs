@@ -3,7 +3,7 @@
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use procyard_store::{Access, Dir, Entry, File};
 
@@ -15,6 +15,8 @@ pub struct Faults {
     pub cutting_fails: AtomicBool,
     pub syncing_fails: AtomicBool,
     pub creating_fails: AtomicBool,
+    /// Bytes that were read so far.
+    pub read: AtomicU64,
 }
 
 impl Faults {
@@ -110,7 +112,9 @@ struct FaultyFile {
 
 impl File for FaultyFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.inner.read_at(buf, offset)
+        let read = self.inner.read_at(buf, offset)?;
+        self.faults.read.fetch_add(read as u64, Ordering::SeqCst);
+        Ok(read)
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
