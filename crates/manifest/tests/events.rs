@@ -13,8 +13,8 @@ fn lost(mut manifest: Manifest) -> Manifest {
     manifest
 }
 
-fn stop(state: State, second: i64) -> Option<StopRecord> {
-    Some(StopRecord { reason: Reason::Terminated, state, at: at(second) })
+fn stop(state: State, second: i64) -> StopRecord {
+    StopRecord { reason: Reason::Terminated, state, at: at(second) }
 }
 
 #[track_caller]
@@ -45,19 +45,19 @@ fn a_life_is_announced_in_its_order() {
     check(&handed, &[Started]);
     handed.handed_over_at = Some(at(3));
     check(&handed, &[Started, Backgrounded]);
-    handed.stop_requested = stop(State::Running, 2);
+    handed.stop_requested = Some(stop(State::Running, 2));
     check(&handed, &[Started, StopRequested, Backgrounded]);
-    handed.stop_requested = stop(State::Running, 4);
+    handed.stop_requested = Some(stop(State::Running, 4));
     check(&lost(handed), &[Started, Backgrounded, StopRequested, Lost]);
 }
 
 #[test]
 fn the_stop_of_a_start_is_announced_and_the_undoing_of_one_is_not() {
     let mut stopped = admitted(1);
-    stopped.stop_requested = stop(State::Starting, 1);
+    stopped.stop_requested = Some(stop(State::Starting, 1));
     let events = check(&stopped, &[EventKind::StopRequested]);
     assert_eq!((events[0].state, events[0].started_at), (State::Starting, None));
-    stopped.stop_requested = stop(State::Running, 1);
+    stopped.stop_requested = Some(stop(State::Running, 1));
     check(&stopped, &[]);
 }
 
@@ -73,7 +73,7 @@ fn an_event_stays_what_it_was_whatever_follows() {
     };
     manifest.handed_over_at = Some(at(2));
     step(&manifest);
-    manifest.stop_requested = stop(State::Running, 3);
+    manifest.stop_requested = Some(stop(State::Running, 3));
     step(&manifest);
     manifest.transfer(owner(7), at(4));
     step(&manifest);

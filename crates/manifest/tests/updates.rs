@@ -189,8 +189,7 @@ impl Edit {
             | Edit::Ids => false,
             Edit::Ceiling => on.spool.ceiling.is_none(),
             Edit::Tier => on.state == State::Starting,
-            Edit::Resize => on.terminal.is_some(),
-            Edit::InitialTerminal => on.terminal.is_some(),
+            Edit::Resize | Edit::InitialTerminal => on.terminal.is_some(),
             Edit::DropTerminal => on.terminal.is_none(),
             Edit::HandOver(to) => to || !on.handed_over,
             Edit::HandOverAt => match on.handed_over_at {

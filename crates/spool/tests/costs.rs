@@ -1,7 +1,5 @@
 //! What reads touch on disk: about what they return, whatever is retained.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
-
 mod support;
 
 use std::sync::Arc;
@@ -26,9 +24,9 @@ fn written(dir: &Arc<dyn Dir>, window: usize) -> Spool {
 
 #[test]
 fn a_tail_and_a_page_read_about_what_they_return() {
-    let (_place, real) = place();
+    let (_place, store) = place();
     let faults = Faults::none();
-    let spool = written(&FaultyDir::over(real, &faults), 0);
+    let spool = written(&FaultyDir::over(store, &faults), 0);
     let reader = spool.reader();
     let total = spool.total_bytes();
     let touched = |what: &dyn Fn() -> usize| {
@@ -58,9 +56,9 @@ fn a_tail_and_a_page_read_about_what_they_return() {
 
 #[test]
 fn what_the_window_has_is_not_read_from_disk() {
-    let (_place, real) = place();
+    let (_place, store) = place();
     let faults = Faults::none();
-    let spool = written(&FaultyDir::over(real, &faults), 1 << 20);
+    let spool = written(&FaultyDir::over(store, &faults), 1 << 20);
     spool.reader().tail_lines(100, 1 << 20, StreamFilter::Both).unwrap();
     spool.reader().tail(100_000, StreamFilter::Both).unwrap();
     assert_eq!(faults.read.load(Ordering::SeqCst), 0);
@@ -68,9 +66,9 @@ fn what_the_window_has_is_not_read_from_disk() {
 
 #[test]
 fn opening_reads_the_newest_segment_and_no_other() {
-    let (_place, real) = place();
+    let (_place, store) = place();
     let faults = Faults::none();
-    let dir = FaultyDir::over(real, &faults);
+    let dir = FaultyDir::over(store, &faults);
     drop(written(&dir, 0).finish());
     let segment = 64 << 20 >> 3;
     let reader = SpoolReader::open(dir, NAME, options(64 << 20, 0)).unwrap();
