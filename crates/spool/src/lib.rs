@@ -100,7 +100,7 @@
 //! | damage | a read that meets it is [`ReadError::Corrupt`] with the range; at most 16 KiB around a flipped bit, everything else reads |
 //! | a later version of the format | a typed error, and nothing is changed |
 //!
-//! The newest [`ceiling`](SpoolOptions::ceiling) bytes are retained, exactly, unless tiny chunks with their headers would
+//! The newest [`ceiling`](field@SpoolOptions::ceiling) bytes are retained, exactly, unless tiny chunks with their headers would
 //! exceed the [bound of the files](SpoolOptions::disk_bound), or they could not be written. The beginning of the stream is in
 //! memory while its writer lives and for the readers that it gave out; opened from disk, [`SpoolReader::head`] has it as
 //! long as it is retained.
