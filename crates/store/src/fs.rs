@@ -17,7 +17,7 @@ use nix::sys::uio::pwritev;
 use nix::unistd::{UnlinkatFlags, fsync, unlinkat};
 
 use crate::dir::{Access, Dir, Entry, EntryKind, File};
-use crate::name;
+use crate::name::check_name;
 
 /// Far above what any directory of ours holds; listing a directory that somebody fills without end still ends.
 const MOST_ENTRIES: usize = 1 << 20;
@@ -46,7 +46,7 @@ impl FsDir {
     }
 
     fn open_regular(&self, name: &str, flags: OFlag, mode: Mode) -> io::Result<Arc<dyn File>> {
-        name::check(name)?;
+        check_name(name)?;
         // O_NONBLOCK does nothing to a regular file, and keeps a planted FIFO from blocking the open.
         let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
         let descriptor = openat(&self.descriptor, name, flags, mode)?;
@@ -59,20 +59,20 @@ impl FsDir {
 
 impl Dir for FsDir {
     fn create_dir(&self, name: &str) -> io::Result<Arc<dyn Dir>> {
-        name::check(name)?;
+        check_name(name)?;
         mkdirat(&self.descriptor, name, Mode::S_IRWXU)?;
         self.open_dir(name)
     }
 
     fn open_dir(&self, name: &str) -> io::Result<Arc<dyn Dir>> {
-        name::check(name)?;
+        check_name(name)?;
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let descriptor = openat(&self.descriptor, name, flags, Mode::empty())?;
         Ok(Arc::new(Self { descriptor }))
     }
 
     fn remove_dir(&self, name: &str) -> io::Result<()> {
-        name::check(name)?;
+        check_name(name)?;
         Ok(unlinkat(&self.descriptor, name, UnlinkatFlags::RemoveDir)?)
     }
 
@@ -90,13 +90,13 @@ impl Dir for FsDir {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        name::check(from)?;
-        name::check(to)?;
+        check_name(from)?;
+        check_name(to)?;
         Ok(renameat(&self.descriptor, from, &self.descriptor, to)?)
     }
 
     fn remove_file(&self, name: &str) -> io::Result<()> {
-        name::check(name)?;
+        check_name(name)?;
         Ok(unlinkat(&self.descriptor, name, UnlinkatFlags::NoRemoveDir)?)
     }
 
