@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::cell::Cell;
-use std::ops::Range;
 use std::sync::Arc;
 
 use procyard_core::{Stream, Timestamp};
@@ -16,8 +15,8 @@ const NAME: &str = "p.spool";
 
 /// One block a segment, rolled and recycled every few appends.
 const SMALL: SpoolOptions = SpoolOptions { ceiling: 40_000, window: 0, head: 0 };
-/// Four blocks a segment.
-const LARGE: SpoolOptions = SpoolOptions { ceiling: 400_000, window: 0, head: 0 };
+/// Two blocks a segment.
+const LARGE: SpoolOptions = SpoolOptions { ceiling: 140_000, window: 0, head: 0 };
 
 /// Something that is done with a spool.
 #[derive(Debug, Clone)]
@@ -50,62 +49,91 @@ struct Promise {
     removed: bool,
 }
 
-/// What a spool holds.
+/// What a spool holds: runs of bytes that follow on each other, from a cursor each.
 #[derive(Debug, Clone, PartialEq)]
 struct Found {
     bounds: Bounds,
-    /// From `retained_from`: `None` where bytes are missing or damaged.
-    bytes: Vec<Option<u8>>,
+    runs: Vec<(u64, Vec<u8>)>,
 }
 
 impl Found {
-    fn at(&self, cursors: Range<u64>) -> &[Option<u8>] {
-        let place = |cursor: u64| usize::try_from(cursor - self.bounds.retained_from).unwrap();
-        &self.bytes[place(cursors.start)..place(cursors.end)]
-    }
-}
+    const NOTHING: Self = Self { bounds: Bounds { total_bytes: 0, retained_from: 0 }, runs: Vec::new() };
 
-fn note(page: &Page, bounds: Bounds, bytes: &mut [Option<u8>]) {
-    for span in &page.spans {
-        let place = usize::try_from(span.cursor - bounds.retained_from).unwrap();
-        for (to, &byte) in bytes[place..].iter_mut().zip(&page.bytes[span.offset..][..span.len]) {
-            *to = Some(byte);
+    /// For messages: the bounds, and the cursors of the runs.
+    fn summary(&self) -> (Bounds, Vec<(u64, u64)>) {
+        (self.bounds, self.runs.iter().map(|(from, run)| (*from, from + run.len() as u64)).collect())
+    }
+
+    fn note(&mut self, page: &Page) {
+        for span in &page.spans {
+            let bytes = &page.bytes[span.offset..][..span.len];
+            match self.runs.last_mut() {
+                Some((from, run)) if *from + run.len() as u64 == span.cursor => run.extend_from_slice(bytes),
+                _ => self.runs.push((span.cursor, bytes.to_vec())),
+            }
         }
+    }
+
+    /// Whether every byte that is here from `cursor` on is there, too.
+    #[track_caller]
+    fn is_in(&self, other: &Self, cursor: u64) {
+        for (from, run) in &self.runs {
+            let skipped = run.len().min(usize::try_from(cursor.saturating_sub(*from)).unwrap());
+            let (from, run) = (from + skipped as u64, &run[skipped..]);
+            let holds = |(start, other): &&(u64, Vec<u8>)| {
+                let end = start + other.len() as u64;
+                *start <= from && from + run.len() as u64 <= end
+            };
+            let Some((start, other)) = other.runs.iter().find(holds) else {
+                assert!(run.is_empty(), "{} bytes at {from} are missing", run.len());
+                continue;
+            };
+            let place = usize::try_from(from - start).unwrap();
+            assert!(other[place..][..run.len()] == *run, "the {} bytes at {from} differ", run.len());
+        }
+    }
+
+    /// Checks that nothing here is anything but what was printed.
+    #[track_caller]
+    fn was_printed(&self, printed: &[u8]) {
+        assert!(self.bounds.total_bytes <= printed.len() as u64, "more than was printed");
+        self.is_in(&Self { runs: vec![(0, printed.to_vec())], ..Self::NOTHING }, 0);
     }
 }
 
 fn found(reader: &SpoolReader) -> Found {
-    let bounds = reader.bounds();
-    let mut bytes = vec![None; usize::try_from(bounds.total_bytes - bounds.retained_from).unwrap()];
-    let mut cursor = bounds.retained_from;
-    while cursor < bounds.total_bytes {
+    let mut found = Found { bounds: reader.bounds(), ..Found::NOTHING };
+    let Bounds { total_bytes, retained_from } = found.bounds;
+    let mut cursor = retained_from;
+    while cursor < total_bytes {
         cursor = match reader.read(&Read { cursor, max_bytes: 50_000, streams: StreamFilter::Both }) {
             Ok(page) => {
                 assert!(page.next_cursor > cursor);
-                note(&page, bounds, &mut bytes);
+                found.note(&page);
                 page.next_cursor
             }
             Err(ReadError::Corrupt { from, until }) => {
-                assert!(from == cursor && until > cursor && until <= bounds.total_bytes);
+                assert!(from == cursor && until > cursor && until <= total_bytes);
                 until
             }
             Err(error) => panic!("{error:?}"),
         };
     }
     // A tail says the same as reads do.
-    let mut by_tail = vec![None; bytes.len()];
-    note(&reader.tail(3000, StreamFilter::Both).unwrap(), bounds, &mut by_tail);
-    assert!(by_tail.iter().zip(&bytes).all(|(tail, read)| tail.is_none() || tail == read));
-    Found { bounds, bytes }
+    let mut tail = Found { bounds: found.bounds, ..Found::NOTHING };
+    tail.note(&reader.tail(3000, StreamFilter::Both).unwrap());
+    tail.is_in(&found, 0);
+    found
 }
 
 fn open(store: &LosingStore, options: SpoolOptions) -> Found {
     found(&SpoolReader::open(store.root(), NAME, options).unwrap())
 }
 
-/// A byte of the stream. What generations print at the same cursor differs.
-fn byte(cursor: u64, generation: u64) -> u8 {
-    ((cursor ^ generation << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40 & 0xFF) as u8
+/// A part of the stream. What generations print at the same cursor differs.
+fn stream(from: u64, until: u64, generation: u64) -> Vec<u8> {
+    let byte = |cursor: u64| (cursor + generation * 101).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes()[3];
+    (from..until).map(byte).collect()
 }
 
 struct Scene {
@@ -120,8 +148,11 @@ impl Scene {
         let faults = Faults::none();
         let dir = FaultyDir::over(store.root(), &faults);
         let mut promise = Promise { synced: None, ..Promise::default() };
-        promise.printed = vec![0; usize::try_from(before.bounds.retained_from).unwrap()];
-        promise.printed.extend(before.bytes.iter().map(|byte| byte.unwrap_or_default()));
+        // What cannot be read is nothing that may come back.
+        promise.printed = vec![0; usize::try_from(before.bounds.total_bytes).unwrap()];
+        for (from, run) in &before.runs {
+            promise.printed[usize::try_from(*from).unwrap()..][..run.len()].copy_from_slice(run);
+        }
         promise.retained_from = before.bounds.retained_from;
         let recover = |dir: &Arc<dyn Dir>| Spool::recover(Arc::clone(dir), NAME, self.options).map(|(spool, _)| spool);
         let Ok(mut spool) = recover(&dir) else { return promise };
@@ -130,8 +161,7 @@ impl Scene {
                 Act::Append(sizes) => {
                     let from = promise.printed.len() as u64;
                     let sum: usize = sizes.iter().sum();
-                    let bytes: Vec<u8> =
-                        (from..from + sum as u64).map(|cursor| byte(cursor, self.generation)).collect();
+                    let bytes = stream(from, from + sum as u64, self.generation);
                     promise.printed.extend_from_slice(&bytes);
                     let mut rest = bytes.as_slice();
                     let at = Timestamp::from_unix_micros(from.cast_signed());
@@ -187,48 +217,40 @@ impl Scene {
     /// Checks what a cut left.
     fn check(&self, promise: &Promise, after: &LosingStore, again: &Scene) {
         let first = open(after, self.options);
-        let printed = promise.printed.len() as u64;
-        assert!(first.bounds.total_bytes <= printed, "nothing is made up");
-        let part = &promise.printed[usize::try_from(first.bounds.retained_from).unwrap()..];
-        for (cursor, (found, printed)) in (first.bounds.retained_from..).zip(first.bytes.iter().zip(part)) {
-            assert!(found.is_none_or(|found| found == *printed), "wrong byte at {cursor}");
-        }
+        first.was_printed(&promise.printed);
         if let Some(synced) = promise.synced.as_ref().filter(|_| !promise.removed) {
-            assert!(first.bounds.total_bytes >= synced.bounds.total_bytes, "the end went back");
-            assert!(first.bounds.retained_from >= synced.bounds.retained_from, "the beginning went back");
+            let (was, is) = (synced.bounds, first.bounds);
+            assert!(is.total_bytes >= was.total_bytes, "the end went back from {was:?} to {is:?}");
+            assert!(is.retained_from >= was.retained_from, "the beginning went back from {was:?} to {is:?}");
             // What was dropped since then may be gone.
-            let from = promise.retained_from.max(first.bounds.retained_from);
-            if from < synced.bounds.total_bytes {
-                let kept = from..synced.bounds.total_bytes;
-                let (had, has) = (synced.at(kept.clone()), first.at(kept));
-                for (cursor, (had, has)) in (from..).zip(had.iter().zip(has)) {
-                    assert!(had.is_none() || had == has, "the synced byte at {cursor} is lost");
-                }
-            }
+            synced.is_in(&first, promise.retained_from);
         }
-        assert_eq!(open(after, self.options), first, "opened twice, it is the same");
+        assert!(open(after, self.options) == first, "opened twice, it is the same");
 
         // Another one goes on, and then it is as if nothing had been.
         let (spool, recovery) = Spool::recover(after.root(), NAME, self.options).unwrap();
         assert_eq!(recovery.total_bytes, first.bounds.total_bytes);
-        assert_eq!(found(&spool.reader()), first, "repair changes nothing that can be read");
+        let repaired = found(&spool.reader());
+        assert!(repaired == first, "{:?} in repair is {:?}", first.summary(), repaired.summary());
         drop(spool);
-        assert_eq!(open(after, self.options), first);
+        let repaired = open(after, self.options);
+        assert!(repaired == first, "{:?} repaired is {:?}", first.summary(), repaired.summary());
         let next = again.play(after, &first);
         let synced = next.synced.unwrap();
-        assert_eq!(synced.bounds.total_bytes, next.printed.len() as u64);
-        assert_eq!(open(&after.after_cut(Loss::Everything), self.options), synced, "it is synced");
-        let new = first.bounds.total_bytes.max(synced.bounds.retained_from)..synced.bounds.total_bytes;
-        let expected = new.clone().map(|cursor| Some(byte(cursor, again.generation)));
-        assert!(synced.at(new).iter().copied().eq(expected), "what is appended is read");
+        let end = next.printed.len() as u64;
+        assert_eq!(synced.bounds.total_bytes, end);
+        let durable = open(&after.after_cut(Loss::Everything), self.options);
+        assert!(durable == synced, "synced {:?}, found {:?}", synced.summary(), durable.summary());
+        let from = first.bounds.total_bytes;
+        let new = Found { runs: vec![(from, stream(from, end, again.generation))], ..Found::NOTHING };
+        new.is_in(&synced, synced.bounds.retained_from);
     }
 
     fn cut_everywhere(&self, random_losses: u64) -> Cuts {
         let again = Scene { generation: 99, options: self.options, acts: vec![append(&[3000, 100]), Act::Sync] };
-        let nothing = Found { bounds: Bounds::default(), bytes: Vec::new() };
         PowerCuts { seed: 11, random_losses }.at_every_step(
             LosingStore::new,
-            |store| self.play(store, &nothing),
+            |store| self.play(store, &Found::NOTHING),
             |promise, after, _| self.check(promise, after, &again),
         )
     }
@@ -258,7 +280,7 @@ fn cut(what: &str, scene: &Scene, at_least: u64) {
 #[test]
 fn appending_and_syncing() {
     let acts = [append(&[1]), append(&[10, 500, 0, 3]), Act::Resize, Act::Sync, append(&[700]), Act::Sync, Act::Finish];
-    cut("appending and syncing", &scene(SMALL, &acts), 12);
+    cut("appending and syncing", &scene(SMALL, &acts), 10);
 }
 
 #[test]
@@ -276,10 +298,10 @@ fn rolling_and_retiring_segments() {
 
 #[test]
 fn large_segments() {
-    let mut acts = vec![append(&[29_000, 11]); 24];
-    acts.insert(9, Act::Sync);
+    let mut acts = vec![append(&[29_000, 11]); 12];
+    acts.insert(4, Act::Sync);
     acts.extend([Act::Finish]);
-    cut("large segments", &scene(LARGE, &acts), 35);
+    cut("large segments", &scene(LARGE, &acts), 25);
 }
 
 #[test]
@@ -297,7 +319,7 @@ fn recording_holes() {
         acts.extend([Act::Full(room), append(&[1000, 400]), append(&[70])]);
     }
     acts.extend([Act::Sync, Act::Full(0), append(&[44]), Act::Sync, Act::Finish]);
-    cut("holes", &scene(SMALL, &acts), 25);
+    cut("holes", &scene(SMALL, &acts), 20);
     let refused = [
         Operation::CreateDir,
         Operation::CreateFile,
@@ -329,11 +351,10 @@ fn removing() {
     let acts = [append(&[30_000]), Act::Sync, append(&[500]), Act::Remove];
     cut("removing", &scene(SMALL, &acts), 12);
     // What is left of a removed one is removed again, wherever the cut came.
-    let nothing = Found { bounds: Bounds::default(), bytes: Vec::new() };
     let scene = scene(SMALL, &acts);
     let cuts = PowerCuts { seed: 5, random_losses: losses() }.at_every_step(
         LosingStore::new,
-        |store| scene.play(store, &nothing),
+        |store| scene.play(store, &Found::NOTHING),
         |_, after, _| {
             procyard_spool::remove(&*after.root(), NAME).unwrap();
             assert!(after.root().list().unwrap().is_empty());
@@ -360,28 +381,22 @@ fn bytes_that_a_first_cut_took_never_come_back_as_others() {
     for acts in [aligned, rolling] {
         let options = SpoolOptions { ceiling: 20_000, ..SMALL };
         let (first, second) = (scene(options, &acts), Scene { options, generation: 2, acts: acts.clone() });
-        let nothing = Found { bounds: Bounds::default(), bytes: Vec::new() };
         let steps = {
             let store = LosingStore::new();
-            first.play(&store, &nothing);
+            first.play(&store, &Found::NOTHING);
             store.steps()
         };
         for number in 0..losses() {
             let store = LosingStore::new();
             store.cut_after(number * 7919 % steps);
-            first.play(&store, &nothing);
+            first.play(&store, &Found::NOTHING);
             let cut = store.after_cut(Loss::Random(number));
             let before = open(&cut, options);
             let cuts = PowerCuts { seed: number, random_losses: 4 }.at_every_step(
                 || cut.after_cut(Loss::Nothing),
                 |store| second.play(store, &before),
                 |promise, after, _| {
-                    let found = open(after, options);
-                    let printed = &promise.printed[usize::try_from(found.bounds.retained_from).unwrap()..];
-                    assert!(found.bounds.total_bytes <= promise.printed.len() as u64);
-                    for (cursor, (found, printed)) in (found.bounds.retained_from..).zip(found.bytes.iter().zip(printed)) {
-                        assert!(found.is_none_or(|found| found == *printed), "first cut {number}: wrong byte at {cursor}");
-                    }
+                    open(after, options).was_printed(&promise.printed);
                 },
             );
             total.set(total.get().and(cuts));

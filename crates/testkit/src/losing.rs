@@ -34,8 +34,8 @@ use port::LosingDir;
 /// - the sync of a file makes its content and length durable, and neither its name nor anything else;
 /// - the sync of a directory makes the names in it durable, and neither the content behind them, nor the names in the
 ///   directories below it, nor its own name in the directory above it;
-/// - of the unsynced changes of names in one directory any subset survives, in any order; a rename survives whole or
-///   not at all;
+/// - of the unsynced changes of names in one directory any subset survives, in any order; but a file has one name at a
+///   time, a rename survives whole or not at all, and what became of a file earlier does not undo what became of it later;
 /// - of the unsynced content of one file each sector of 512 bytes survives as it was at some moment since the last
 ///   sync, independently of the others; the length is one that the file had, or one on the way to it; what was never
 ///   written within that length reads as zeros;

@@ -170,17 +170,17 @@ proptest! {
         prop_assert_eq!(tree(&*real), tree(&*losing.root()));
         // A cut that takes nothing changes nothing; what is synced name by name survives one that takes everything.
         prop_assert_eq!(tree(&*losing.after_cut(Loss::Nothing).root()), tree(&*losing.root()));
+        losing.root().sync().unwrap();
         for (path, bytes) in tree(&*losing.root()) {
             let mut dir = losing.root();
             let mut parts: Vec<&str> = path.split('/').skip(1).collect();
             let name = parts.pop().unwrap();
             for part in parts {
-                dir.sync().unwrap();
                 dir = dir.open_dir(part).unwrap();
             }
-            dir.sync().unwrap();
-            if bytes.is_some() {
-                dir.open_file(name, Access::Read).unwrap().sync().unwrap();
+            match bytes {
+                Some(_) => dir.open_file(name, Access::Read).unwrap().sync().unwrap(),
+                None => dir.open_dir(name).unwrap().sync().unwrap(),
             }
         }
         for loss in [Loss::Everything, Loss::Names, Loss::Contents, Loss::Random(7)] {

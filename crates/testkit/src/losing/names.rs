@@ -11,33 +11,30 @@ use super::NodeId;
 
 type Entries = BTreeMap<String, NodeId>;
 
-/// A change of names that the directory was not synced after.
+/// A change of names that the directory was not synced after. What a node is named goes with the change, since a node
+/// has one name at a time.
 #[derive(Debug, Clone)]
 enum Change {
     Make(String, NodeId),
-    Rename(String, String, NodeId),
-    Remove(String, NodeId),
+    Rename(String, NodeId),
+    Remove(NodeId),
 }
 
 impl Change {
-    fn apply(&self, entries: &mut Entries) {
+    fn node(&self) -> NodeId {
         match self {
-            Self::Make(name, node) => {
-                entries.insert(name.clone(), *node);
-            }
-            Self::Rename(from, to, node) => {
-                remove(entries, from, *node);
-                entries.insert(to.clone(), *node);
-            }
-            Self::Remove(name, node) => remove(entries, name, *node),
+            Self::Make(_, node) | Self::Rename(_, node) | Self::Remove(node) => *node,
         }
     }
-}
 
-/// Removes a name if it still stands for that.
-fn remove(entries: &mut Entries, name: &str, node: NodeId) {
-    if entries.get(name) == Some(&node) {
-        entries.remove(name);
+    fn apply(&self, entries: &mut Entries) {
+        entries.retain(|_, node| *node != self.node());
+        match self {
+            Self::Make(name, node) | Self::Rename(name, node) => {
+                entries.insert(name.clone(), *node);
+            }
+            Self::Remove(_) => {}
+        }
     }
 }
 
@@ -67,12 +64,12 @@ impl Names {
         self.change(Change::Make(name.to_owned(), node));
     }
 
-    pub(super) fn rename(&mut self, from: &str, to: &str, node: NodeId) {
-        self.change(Change::Rename(from.to_owned(), to.to_owned(), node));
+    pub(super) fn rename(&mut self, to: &str, node: NodeId) {
+        self.change(Change::Rename(to.to_owned(), node));
     }
 
-    pub(super) fn remove(&mut self, name: &str, node: NodeId) {
-        self.change(Change::Remove(name.to_owned(), node));
+    pub(super) fn remove(&mut self, node: NodeId) {
+        self.change(Change::Remove(node));
     }
 
     fn change(&mut self, change: Change) {
@@ -95,13 +92,17 @@ impl Names {
 
     pub(super) fn at_random(&self, random: &mut StdRng) -> Self {
         let mut entries = self.durable.clone();
-        let mut pending = self.pending.clone();
+        let mut pending: Vec<(usize, &Change)> = self.pending.iter().enumerate().collect();
+        // The latest change of each node that has survived: what came before it is past.
+        let mut latest = BTreeMap::new();
         let (survives, in_order) = ([0.1, 0.5, 0.9][random.random_range(0..3)], random.random_bool(0.5));
         while !pending.is_empty() {
             let next = if in_order { 0 } else { random.random_range(0..pending.len()) };
-            let change = pending.remove(next);
-            if random.random_bool(survives) {
+            let (age, change) = pending.remove(next);
+            let newest = latest.get(&change.node()).is_none_or(|latest| *latest < age);
+            if newest && random.random_bool(survives) {
                 change.apply(&mut entries);
+                latest.insert(change.node(), age);
             }
         }
         Self::settled(entries)
@@ -131,8 +132,18 @@ mod tests {
         names.make("a", 1);
         names.sync();
         names.make(".tmp", 2);
-        names.rename(".tmp", "a", 2);
+        names.rename("a", 2);
         let expected = [&[("a", 1)][..], &[(".tmp", 2), ("a", 1)], &[("a", 2)], &[(".tmp", 2), ("a", 2)]];
+        assert_eq!(outcomes(&names), expected.map(entries).into());
+    }
+
+    #[test]
+    fn a_file_has_one_name_whatever_survives() {
+        let mut names = Names::default();
+        names.make("a", 1);
+        names.rename("b", 1);
+        names.rename("c", 1);
+        let expected = [&[][..], &[("a", 1)], &[("b", 1)], &[("c", 1)]];
         assert_eq!(outcomes(&names), expected.map(entries).into());
     }
 
@@ -141,7 +152,7 @@ mod tests {
         let mut names = Names::default();
         names.make("a", 1);
         names.make("b", 2);
-        names.remove("a", 1);
+        names.remove(1);
         assert!(outcomes(&names).contains(&entries(&[("b", 2)])));
         assert!(outcomes(&names).contains(&entries(&[("a", 1), ("b", 2)])));
         names.sync();

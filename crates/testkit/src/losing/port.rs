@@ -91,7 +91,7 @@ impl Dir for LosingDir {
         }
         let step = disk.step(|| format!("remove {}", self.below(name)))?;
         disk.names(id)?.removed = true;
-        disk.names(self.node)?.remove(name, id);
+        disk.names(self.node)?.remove(id);
         step.end()
     }
 
@@ -128,7 +128,7 @@ impl Dir for LosingDir {
             }
         }
         let step = disk.step(|| format!("rename {} to {to}", self.below(from)))?;
-        disk.names(self.node)?.rename(from, to, id);
+        disk.names(self.node)?.rename(to, id);
         step.end()
     }
 
@@ -139,7 +139,7 @@ impl Dir for LosingDir {
             return Err(ErrorKind::IsADirectory.into());
         }
         let step = disk.step(|| format!("remove {}", self.below(name)))?;
-        disk.names(self.node)?.remove(name, id);
+        disk.names(self.node)?.remove(id);
         step.end()
     }
 
