@@ -266,7 +266,7 @@ fn scene(options: SpoolOptions, acts: &[Act]) -> Scene {
 
 /// More of everything: `PROCYARD_TEST_LOSSES=500`, for instance.
 fn losses() -> u64 {
-    std::env::var("PROCYARD_TEST_LOSSES").ok().and_then(|losses| losses.parse().ok()).unwrap_or(12)
+    std::env::var("PROCYARD_TEST_LOSSES").ok().and_then(|losses| losses.parse().ok()).unwrap_or(8)
 }
 
 #[track_caller]

@@ -108,7 +108,8 @@ impl LosingStore {
         self.disk().steps
     }
 
-    /// Lets the power last for so many further steps.
+    /// Lets the power last for so many further steps. After a cut it is back, and nothing was lost: as when a process
+    /// died at that step and the machine did not.
     pub fn cut_after(&self, steps: u64) {
         self.disk().power = Power::Left(steps);
     }
