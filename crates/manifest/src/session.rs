@@ -111,7 +111,9 @@ impl SessionRoot {
         let lock = take_lock(&*dir, wait_for_lock)?;
         // Once more, now that nobody else can be writing it.
         match anchor::verify(&*dir, session, settings)? {
-            Some(recorded) if recorded == settings.ceilings => {}
+            // Whoever wrote it may have died before its name was there for good; what is saved from now on is to be no
+            // safer than the anchor, or a power cut could leave records that are nobody's.
+            Some(recorded) if recorded == settings.ceilings => dir.sync()?,
             Some(_) => anchor::write(&*dir, session, settings)?,
             None if is_fresh(&*dir)? => {
                 // First that the directory is there for good, whoever made it.

@@ -43,7 +43,11 @@ fn exited(of: u8) -> Manifest {
 /// A life in which what may change in any direction does, with how each state of it is saved.
 fn life() -> Vec<(Manifest, Durability)> {
     use Durability::{Synced, Written};
-    let with_deadline = |second| Manifest { deadline_at: Some(at(second)), ..running(1) };
+    let with_deadline = |second| {
+        let mut manifest = running(1);
+        manifest.deadline_at = Some(at(second));
+        manifest
+    };
     let mut given = with_deadline(50);
     given.transfer(owner(7), at(4));
     let mut ended = given.clone();
@@ -109,6 +113,27 @@ fn a_manifest_is_the_last_synced_one_or_a_later_one() {
     tried("saves of one manifest", cuts, 40);
 }
 
+#[test]
+fn what_a_scan_reports_is_not_taken_back_by_a_power_cut() {
+    let live = |disk: &LosingStore| {
+        let store = ManifestStore::new(disk.root());
+        store.create(&admitted(1)).is_ok() && store.save(&running(1)).is_ok() && store.save(&exited(1)).is_ok()
+    };
+    let whole = LosingStore::new();
+    assert!(live(&whole));
+    for died_at in 0..=whole.steps() {
+        let disk = LosingStore::new();
+        disk.cut_after(died_at);
+        live(&disk);
+        disk.cut_after(u64::MAX);
+        let seen = ManifestStore::new(disk.root()).scan().unwrap().manifests;
+        for loss in Loss::FIXED.into_iter().chain((0..losses()).map(Loss::Random)) {
+            let found = ManifestStore::new(disk.after_cut(loss).root()).scan().unwrap().manifests;
+            assert_eq!(found, seen, "died at {died_at}, then {loss:?}");
+        }
+    }
+}
+
 const OPTIONS: SpoolOptions = SpoolOptions { ceiling: 30_000, window: 0, head: 0 };
 
 fn pattern(from: u64, until: u64) -> Vec<u8> {
@@ -134,7 +159,7 @@ fn whole_life(disk: &LosingStore) -> Came {
         return Came::Nowhere;
     }
     let mut spool = Spool::create(root.clone(), &spool_name(&handle), OPTIONS);
-    let mut print = |spool: &mut Spool, len| {
+    let print = |spool: &mut Spool, len| {
         let from = spool.total_bytes();
         spool.append(Stream::Stdout, at(2), &pattern(from, from + len));
     };
