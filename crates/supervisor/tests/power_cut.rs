@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use common::{Yard, options, owner};
 use procyard_core::{EventKind, Handle, Limits, State};
+use procyard_supervisor::SupervisorError;
 use procyard_testkit::{LosingStore, PowerCuts, Script};
 use tempfile::TempDir;
 
@@ -24,6 +25,8 @@ fn output(of: u8) -> Vec<u8> {
 /// What was told before the power went.
 #[derive(Debug, Default)]
 struct Told {
+    /// How many starts were tried.
+    starts: usize,
     /// Processes in the order of their starts: the handle, and the end that was told of while there was power.
     processes: Vec<(Handle, Option<State>)>,
     /// Ends that were announced while there was power.
@@ -36,16 +39,18 @@ fn run<T>(task: impl Future<Output = T>) -> T {
     runtime.block_on(task)
 }
 
-async fn yard(store: &LosingStore, script: Script) -> Yard {
+async fn yard(store: &LosingStore) -> Result<Yard, SupervisorError> {
     // Nothing is on the disk of this machine.
-    Yard::over(Arc::new(TempDir::new().unwrap()), store.root(), script, limits()).await
+    let place = Arc::new(TempDir::new().unwrap());
+    Yard::try_over(place, store.root(), Script::new(), limits()).await
 }
 
 /// Two processes, one after the other, of which only the second one is retained.
 async fn live(store: &LosingStore) -> Told {
     let mut told = Told::default();
-    let yard = yard(store, Script::new()).await;
+    let Ok(yard) = yard(store).await else { return told };
     for of in 0..2 {
+        told.starts += 1;
         let Ok(handle) = yard.try_start(options()).await else { break };
         told.processes.push((handle, None));
         let played = yard.runner.last().unwrap();
@@ -74,12 +79,12 @@ async fn live(store: &LosingStore) -> Told {
 }
 
 async fn look(told: &Told, after: &LosingStore) {
-    let next = yard(after, Script::new()).await;
+    let next = yard(after).await.unwrap();
     let found = next.supervisor.list(owner(1));
     for (number, (handle, end)) in told.processes.iter().enumerate() {
         let snapshot = found.iter().find(|snapshot| snapshot.identity.handle == *handle);
         // The first one is dropped for the second one.
-        let may_be_gone = number == 0 && told.processes.len() == 2;
+        let may_be_gone = number == 0 && told.starts == 2;
         let Some(snapshot) = snapshot else {
             assert!(may_be_gone, "process {number} was admitted and is gone");
             continue;
@@ -90,18 +95,15 @@ async fn look(told: &Told, after: &LosingStore) {
         }
         let lost = snapshot.state == State::LostOnRestore;
         assert!(!lost || !told.announced.contains(handle), "another end of process {number} was announced");
-        let events = next.journal.events.lock().unwrap();
-        let lost_events = events.iter().filter(|event| {
-            event.identity.handle == *handle && event.kind == EventKind::Lost
-        });
-        assert_eq!(lost_events.count(), usize::from(lost));
-        drop(events);
+        let lost_events = next.events(*handle, usize::from(lost)).await;
+        let lost_events = lost_events.iter().filter(|(kind, _)| *kind == EventKind::Lost).count();
+        assert_eq!(lost_events, usize::from(lost));
         check_output(&next, *handle, u8::try_from(number).unwrap(), lost).await;
     }
     // The same again, whatever the first restore did.
     let states: Vec<_> = found.iter().map(|snapshot| (snapshot.identity.handle, snapshot.state)).collect();
     next.supervisor.shutdown().await;
-    let again = yard(after, Script::new()).await;
+    let again = yard(after).await.unwrap();
     let found: Vec<_> =
         again.supervisor.list(owner(1)).iter().map(|snapshot| (snapshot.identity.handle, snapshot.state)).collect();
     assert!(found.iter().all(|process| states.contains(process)), "{found:?} of {states:?}");

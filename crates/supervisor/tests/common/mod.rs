@@ -137,11 +137,20 @@ impl Yard {
         Self::over(place, root, script, Limits::default()).await
     }
 
-    pub(crate) async fn over(place: Arc<TempDir>, root: Arc<dyn Dir>, script: Script, limits: Limits) -> Self {
+    async fn over(place: Arc<TempDir>, root: Arc<dyn Dir>, script: Script, limits: Limits) -> Self {
+        Self::try_over(place, root, script, limits).await.unwrap()
+    }
+
+    pub(crate) async fn try_over(
+        place: Arc<TempDir>,
+        root: Arc<dyn Dir>,
+        script: Script,
+        limits: Limits,
+    ) -> Result<Self, SupervisorError> {
         let supervisor = Supervisor::new(owner(1).session, limits, root);
         let journal = Arc::new(Journal::default());
-        supervisor.activate(Services::new(journal.clone(), journal.clone())).await.unwrap();
-        Self { supervisor, runner: ScriptedRunner::new(script), journal, owner: owner(1), place }
+        supervisor.activate(Services::new(journal.clone(), journal.clone())).await?;
+        Ok(Self { supervisor, runner: ScriptedRunner::new(script), journal, owner: owner(1), place })
     }
 
     /// The same directory under a new supervisor, as after a crash: the old one never shut down.
