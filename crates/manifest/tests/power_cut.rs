@@ -117,7 +117,9 @@ fn a_manifest_is_the_last_synced_one_or_a_later_one() {
 fn what_a_scan_reports_is_not_taken_back_by_a_power_cut() {
     let live = |disk: &LosingStore| {
         let store = ManifestStore::new(disk.root());
-        store.create(&admitted(1)).is_ok() && store.save(&running(1)).is_ok() && store.save(&exited(1)).is_ok()
+        store.create(&admitted(1)).is_ok()
+            && store.save(&running(1)).is_ok()
+            && store.save(&exited(1)).is_ok()
     };
     let whole = LosingStore::new();
     assert!(live(&whole));

@@ -11,7 +11,8 @@ use std::time::Duration;
 use common::{admitted, at, running, session};
 use procyard_core::{Outcome, Reason, State};
 use procyard_manifest::{
-    AnchorSettings, Ceilings, Durability, LoadError, Manifest, ManifestError, ManifestStore, SessionError, SessionRoot,
+    AnchorSettings, Ceilings, Durability, LoadError, Manifest, ManifestError, ManifestStore, SessionError,
+    SessionRoot,
 };
 use procyard_store::{Dir, TEMPORARY_PREFIX};
 use procyard_testkit::{Failure, Fault, Faults, FaultyDir, LosingStore, Operation};
@@ -77,7 +78,9 @@ fn a_save_whose_call_fails_leaves_the_old_or_the_new_manifest_and_can_be_repeate
                 if let Err(error) = save() {
                     let typed = matches!(
                         error,
-                        ManifestError::Io(_) | ManifestError::AlreadyExists | ManifestError::Stored(LoadError::Io(_))
+                        ManifestError::Io(_)
+                            | ManifestError::AlreadyExists
+                            | ManifestError::Stored(LoadError::Io(_))
                     );
                     assert!(typed, "{error:?}");
                     let found = fresh().load(&handle).ok();
@@ -149,7 +152,8 @@ fn a_removal_whose_call_fails_says_so_and_can_be_repeated() {
 fn a_session_whose_call_fails_is_not_entered_and_can_be_entered_afterwards() {
     let ceilings = Ceilings { spool_bytes: 1 << 20, spool_bytes_total: 2 << 20 };
     let settings = AnchorSettings { provider: "memory".to_owned(), ceilings };
-    let enter = |dir: &dyn Dir| SessionRoot::open_or_create_in(dir, session(), settings.clone(), Duration::ZERO);
+    let enter =
+        |dir: &dyn Dir| SessionRoot::open_or_create_in(dir, session(), settings.clone(), Duration::ZERO);
     for there_already in [false, true] {
         let prepare = |dir: &dyn Dir| {
             if there_already {

@@ -258,8 +258,15 @@ impl Recorder {
     fn publish(&self, base: u64, size: u64, frames: &[FrameEnd]) {
         let mut state = self.shared.lock();
         if state.segments.back().is_none_or(|newest| newest.base != base) {
-            let segment =
-                Segment { base, end: base, len: 0, size: 0, blocks: Some(Vec::new()), sync: Sync::Due, found: false };
+            let segment = Segment {
+                base,
+                end: base,
+                len: 0,
+                size: 0,
+                blocks: Some(Vec::new()),
+                sync: Sync::Due,
+                found: false,
+            };
             state.segments.push_back(segment);
         }
         let Some((segment, last)) = state.segments.back_mut().zip(frames.last()) else { return };

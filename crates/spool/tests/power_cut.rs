@@ -154,7 +154,8 @@ impl Scene {
             promise.printed[usize::try_from(*from).unwrap()..][..run.len()].copy_from_slice(run);
         }
         promise.retained_from = before.bounds.retained_from;
-        let recover = |dir: &Arc<dyn Dir>| Spool::recover(Arc::clone(dir), NAME, self.options).map(|(spool, _)| spool);
+        let recover =
+            |dir: &Arc<dyn Dir>| Spool::recover(Arc::clone(dir), NAME, self.options).map(|(spool, _)| spool);
         let Ok(mut spool) = recover(&dir) else { return promise };
         for act in &self.acts {
             match act {
@@ -247,7 +248,8 @@ impl Scene {
     }
 
     fn cut_everywhere(&self, random_losses: u64) -> Cuts {
-        let again = Scene { generation: 99, options: self.options, acts: vec![append(&[3000, 100]), Act::Sync] };
+        let again =
+            Scene { generation: 99, options: self.options, acts: vec![append(&[3000, 100]), Act::Sync] };
         PowerCuts { seed: 11, random_losses }.at_every_step(
             LosingStore::new,
             |store| self.play(store, &Found::NOTHING),
@@ -279,7 +281,15 @@ fn cut(what: &str, scene: &Scene, at_least: u64) {
 
 #[test]
 fn appending_and_syncing() {
-    let acts = [append(&[1]), append(&[10, 500, 0, 3]), Act::Resize, Act::Sync, append(&[700]), Act::Sync, Act::Finish];
+    let acts = [
+        append(&[1]),
+        append(&[10, 500, 0, 3]),
+        Act::Resize,
+        Act::Sync,
+        append(&[700]),
+        Act::Sync,
+        Act::Finish,
+    ];
     cut("appending and syncing", &scene(SMALL, &acts), 10);
 }
 
@@ -342,7 +352,15 @@ fn recovering_and_going_on() {
     for size in [300, 17_000, 6000, 6000, 6000, 30_000, 488] {
         acts.extend([append(&[size]), Act::Recover, append(&[size / 2])]);
     }
-    acts.extend([Act::Full(100), append(&[1000]), Act::Recover, append(&[5]), Act::Sync, Act::Recover, append(&[9])]);
+    acts.extend([
+        Act::Full(100),
+        append(&[1000]),
+        Act::Recover,
+        append(&[5]),
+        Act::Sync,
+        Act::Recover,
+        append(&[9]),
+    ]);
     cut("recovering", &scene(SMALL, &acts), 30);
 }
 
@@ -365,8 +383,16 @@ fn removing() {
 
 #[test]
 fn a_sync_after_one_that_failed_promises_nothing_that_is_lost() {
-    let acts =
-        [append(&[900]), Act::SyncFails, Act::Sync, Act::Sync, append(&[30]), Act::Sync, append(&[40_000]), Act::Sync];
+    let acts = [
+        append(&[900]),
+        Act::SyncFails,
+        Act::Sync,
+        Act::Sync,
+        append(&[30]),
+        Act::Sync,
+        append(&[40_000]),
+        Act::Sync,
+    ];
     cut("failed syncs", &scene(SMALL, &acts), 10);
 }
 

@@ -37,7 +37,11 @@ fn check(page: &Page) {
     // A page that begins in a gap begins behind it.
     let start = page.start_cursor;
     let missing: u64 = page.gaps.iter().map(|gap| gap.until.saturating_sub(gap.from.max(start))).sum();
-    assert_eq!(page.bytes.len() as u64 + missing, page.next_cursor - page.start_cursor, "all is accounted for");
+    assert_eq!(
+        page.bytes.len() as u64 + missing,
+        page.next_cursor - page.start_cursor,
+        "all is accounted for"
+    );
 }
 
 /// Reads from the beginning to the end and says how many bytes there were; damage and refusals are passed over.

@@ -44,7 +44,8 @@ impl FsDir {
     /// The names of what it makes are durable when it returns, and the name of the directory itself in any case: who
     /// made it before may have died before it was.
     pub fn create_all(path: &Path) -> io::Result<Arc<dyn Dir>> {
-        let missing: Vec<&Path> = path.ancestors().take_while(|above| !above.as_os_str().is_empty()).collect();
+        let missing: Vec<&Path> =
+            path.ancestors().take_while(|above| !above.as_os_str().is_empty()).collect();
         let missing = missing.into_iter().take_while(|above| !above.is_dir()).count().max(1);
         DirBuilder::new().recursive(true).mode(0o700).create(path)?;
         for above in path.ancestors().skip(1).take(missing) {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use common::{full_disk, Yard, code, eventually, options};
+use common::{Yard, code, eventually, full_disk, options};
 use procyard_core::{ErrorCode, Handle, Limits, State, StopKind};
 use procyard_manifest::ManifestStore;
 use procyard_store::FsDir;

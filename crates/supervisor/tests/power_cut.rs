@@ -19,7 +19,9 @@ fn limits() -> Limits {
 }
 
 fn output(of: u8) -> Vec<u8> {
-    (0..PRINTED).map(|at| (at as u64 + u64::from(of)).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes()[3]).collect()
+    (0..PRINTED)
+        .map(|at| (at as u64 + u64::from(of)).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes()[3])
+        .collect()
 }
 
 /// What was told before the power went.
@@ -35,7 +37,8 @@ struct Told {
 
 /// Runs on a paused clock, and joins everything before it returns.
 fn run<T>(task: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     runtime.block_on(task)
 }
 
@@ -57,7 +60,11 @@ async fn live(store: &LosingStore) -> Told {
         for chunk in output(of).chunks(7000) {
             played.stdout(chunk).await;
         }
-        if of == 0 { played.exit(3).await } else { played.die_of(11).await }
+        if of == 0 {
+            played.exit(3).await;
+        } else {
+            played.die_of(11).await;
+        }
         let end = yard.end(handle).await;
         // A record that the disk refused is told of, and says so.
         if store.has_power() && !end.storage_degraded {
@@ -104,8 +111,12 @@ async fn look(told: &Told, after: &LosingStore) {
     let states: Vec<_> = found.iter().map(|snapshot| (snapshot.identity.handle, snapshot.state)).collect();
     next.supervisor.shutdown().await;
     let again = yard(after).await.unwrap();
-    let found: Vec<_> =
-        again.supervisor.list(owner(1)).iter().map(|snapshot| (snapshot.identity.handle, snapshot.state)).collect();
+    let found: Vec<_> = again
+        .supervisor
+        .list(owner(1))
+        .iter()
+        .map(|snapshot| (snapshot.identity.handle, snapshot.state))
+        .collect();
     assert!(found.iter().all(|process| states.contains(process)), "{found:?} of {states:?}");
     again.supervisor.shutdown().await;
 }

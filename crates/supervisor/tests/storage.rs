@@ -189,7 +189,8 @@ async fn a_life_comes_to_its_end_whatever_call_is_refused() {
                 for process in yard.supervisor.list(yard.owner) {
                     assert_eq!(process.state, State::Failed, "call {call}");
                 }
-                let survivors = yard.runner.played().iter().map(procyard_testkit::Played::survivors).sum::<u32>();
+                let survivors =
+                    yard.runner.played().iter().map(procyard_testkit::Played::survivors).sum::<u32>();
                 assert_eq!(survivors, 0, "call {call}");
             }
             Ok(handle) => {

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use procyard_core::{
-    ErrorCode, ExecutionId, Handle, Identity, Limits, LoopId, Origin, Owner, SessionId, State, Stream, Timestamp,
+    ErrorCode, ExecutionId, Handle, Identity, Limits, LoopId, Origin, Owner, SessionId, State, Stream,
+    Timestamp,
 };
 use procyard_manifest::{
-    AccessRecord, AnchorSettings, Ceilings, CommandRecord, Manifest, ManifestError, ManifestStore, SessionError,
-    SessionRoot, StableIds,
+    AccessRecord, AnchorSettings, Ceilings, CommandRecord, Manifest, ManifestError, ManifestStore,
+    SessionError, SessionRoot, StableIds,
 };
 use procyard_runner::{CommandSpec, ProcessRequest, Runner as _};
 use procyard_spool::{Page, Read, Spool, SpoolOptions, SpoolReader, StreamFilter};
@@ -26,7 +27,10 @@ pub(crate) const ALL: [(&str, fn()); 7] = [
     ("a_manifest_that_finds_no_room_leaves_the_old_one_and_is_saved_later", full_disk_for_a_manifest),
     ("a_session_that_finds_no_room_is_not_entered_and_is_entered_later", full_disk_for_a_session),
     ("a_session_on_a_read_only_disk_is_not_entered", read_only_for_a_session),
-    ("output_and_manifests_on_a_disk_that_turns_read_only_are_refused_and_go_on_later", read_only_for_records),
+    (
+        "output_and_manifests_on_a_disk_that_turns_read_only_are_refused_and_go_on_later",
+        read_only_for_records,
+    ),
     ("a_process_outlives_a_full_disk_and_its_record_says_so", full_disk_for_a_process),
     ("a_start_on_a_read_only_disk_is_refused_before_anything_runs", read_only_for_a_start),
 ];
@@ -206,7 +210,8 @@ fn read_only_for_records() {
 
 /// Runs on a clock that passes only while nothing else is done.
 fn run(task: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     runtime.block_on(task);
 }
 

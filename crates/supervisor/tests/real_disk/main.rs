@@ -32,7 +32,9 @@ fn main() {
     let arguments = Arguments::from_args();
     let possible = child(PROBE).is_ok();
     if !possible {
-        eprintln!("IGNORED: this machine lets nobody mount a file system of their own, so no disk can be filled");
+        eprintln!(
+            "IGNORED: this machine lets nobody mount a file system of their own, so no disk can be filled"
+        );
     }
     let trials = cases::ALL
         .iter()

@@ -19,7 +19,8 @@ pub(crate) const SIZE: u64 = 1 << 20;
 /// Moves this process, which must have one thread, to where it may mount, and mounts; false, with the reason on stderr,
 /// where that is not allowed.
 pub(crate) fn enter() -> bool {
-    let entered = unshare(CloneFlags::CLONE_NEWNS).map_err(io::Error::from).or_else(|_| enter_as_another_user());
+    let entered =
+        unshare(CloneFlags::CLONE_NEWNS).map_err(io::Error::from).or_else(|_| enter_as_another_user());
     let mounted = entered.and_then(|()| {
         // Nothing that is mounted from here on is seen elsewhere.
         mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)?;

@@ -88,8 +88,9 @@ impl PowerCuts {
             store.cut_after(step);
             let promised = act(&store);
             let at = store.last_step();
-            let chance = (0..self.random_losses)
-                .map(|number| Loss::Random(self.seed ^ (step * self.random_losses + number + 1).wrapping_mul(MIX)));
+            let chance = (0..self.random_losses).map(|number| {
+                Loss::Random(self.seed ^ (step * self.random_losses + number + 1).wrapping_mul(MIX))
+            });
             for loss in Loss::FIXED.into_iter().chain(chance) {
                 let cut = Cut { step, loss, at: at.clone() };
                 let telling = Telling(&cut);
