@@ -41,16 +41,18 @@ impl FsDir {
     /// Opens a directory, making it and its missing parents first. What it makes has mode 0700; what exists keeps
     /// its mode.
     ///
-    /// The names of what it makes are durable when it returns, and the name of the directory itself in any case: who
-    /// made it before may have died before it was.
+    /// The names of what it makes are durable when it returns, and the name of the directory itself in any case, since
+    /// whoever made it before may have died too soon; except in a directory that may not be read, which nobody can sync.
     pub fn create_all(path: &Path) -> io::Result<Arc<dyn Dir>> {
-        let missing: Vec<&Path> =
-            path.ancestors().take_while(|above| !above.as_os_str().is_empty()).collect();
-        let missing = missing.into_iter().take_while(|above| !above.is_dir()).count().max(1);
+        let missing = |above: &&Path| !above.as_os_str().is_empty() && !above.is_dir();
+        let made = path.ancestors().take_while(missing).count();
         DirBuilder::new().recursive(true).mode(0o700).create(path)?;
-        for above in path.ancestors().skip(1).take(missing) {
+        for above in path.ancestors().skip(1).take(made.max(1)) {
             let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
-            Self::open(above)?.sync()?;
+            match Self::open(above).and_then(|above| above.sync()) {
+                Err(error) if error.kind() != io::ErrorKind::PermissionDenied => return Err(error),
+                _ => {}
+            }
         }
         Self::open(path)
     }
