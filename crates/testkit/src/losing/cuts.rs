@@ -10,6 +10,22 @@ use super::{LosingStore, Loss};
 const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// How thoroughly a scene is cut.
+///
+/// ```
+/// use procyard_store::{read_file, replace_file};
+/// use procyard_testkit::{LosingStore, PowerCuts};
+///
+/// let cuts = PowerCuts { seed: 7, random_losses: 10 }.at_every_step(
+///     LosingStore::new,
+///     |store| replace_file(&*store.root(), "settings", b"new").is_ok(),
+///     |promised, after, _| {
+///         let found = read_file(&*after.root(), "settings", 100);
+///         assert!(!promised || found.is_ok_and(|bytes| bytes == b"new"));
+///     },
+/// );
+/// // A file is made, written, synced and renamed, and its directory synced: five steps, and the end.
+/// assert_eq!((cuts.steps, cuts.cuts), (5, 6 * 14));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PowerCuts {
     /// What chance begins with. The same seed gives the same losses for the same steps.
