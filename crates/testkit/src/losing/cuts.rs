@@ -69,13 +69,13 @@ impl Cuts {
     }
 }
 
-/// Says which cut it was when a check panics.
-struct Telling<'a>(&'a Cut);
+/// Says which cut it was when a scene or a check panics.
+struct Telling(String);
 
-impl Drop for Telling<'_> {
+impl Drop for Telling {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("after a {}", self.0);
+            eprintln!("{}", self.0);
         }
     }
 }
@@ -87,7 +87,7 @@ impl PowerCuts {
     /// `prepare` makes the store; its steps are not cut, and what it did not sync is at stake. `act` is the scene: it
     /// must come to its end though calls fail, and gives what was promised before the power went
     /// ([`has_power`](LosingStore::has_power) tells). `check` gets that, what was found, and the cut; its panic is
-    /// preceded by the cut's text.
+    /// followed by the cut's text.
     pub fn at_every_step<T>(
         self,
         prepare: impl Fn() -> LosingStore,
@@ -102,14 +102,16 @@ impl PowerCuts {
         for step in 0..=steps {
             let store = prepare();
             store.cut_after(step);
+            let telling = Telling(format!("while the power was cut at step {step}"));
             let promised = act(&store);
+            drop(telling);
             let at = store.last_step();
             let chance = (0..self.random_losses).map(|number| {
                 Loss::Random(self.seed ^ (step * self.random_losses + number + 1).wrapping_mul(MIX))
             });
             for loss in Loss::FIXED.into_iter().chain(chance) {
                 let cut = Cut { step, loss, at: at.clone() };
-                let telling = Telling(&cut);
+                let telling = Telling(format!("after a {cut}"));
                 check(&promised, &store.after_cut(loss), &cut);
                 drop(telling);
                 cuts += 1;
