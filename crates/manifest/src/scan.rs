@@ -31,10 +31,14 @@ pub struct Scan {
 impl ManifestStore {
     /// Lists the directory, reads every manifest and sweeps what a crash left. Opens no spool.
     ///
+    /// What it reports is durable, drafts apart: a process that died between the last two steps of a save left a manifest
+    /// that is seen and that a power cut could take back, after somebody had acted on it.
+    ///
     /// One bad entry is reported and hides no other. Blocks on the file system; costs one read for each manifest. Only
     /// the one writer of the directory may call it, before it saves anything.
     pub fn scan(&self) -> io::Result<Scan> {
         let mut scan = Scan { swept_temporaries: sweep_temporaries(self.dir())?, ..Scan::default() };
+        self.dir().sync()?;
         let (mut manifests, mut drafts, mut spools) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
         for entry in self.dir().list()? {
             match (read(&entry.name), entry.kind) {

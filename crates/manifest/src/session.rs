@@ -111,9 +111,15 @@ impl SessionRoot {
         let lock = take_lock(&*dir, wait_for_lock)?;
         // Once more, now that nobody else can be writing it.
         match anchor::verify(&*dir, session, settings)? {
-            Some(recorded) if recorded == settings.ceilings => {}
+            // Whoever wrote it may have died before its name was there for good; what is saved from now on is to be no
+            // safer than the anchor, or a power cut could leave records that are nobody's.
+            Some(recorded) if recorded == settings.ceilings => dir.sync()?,
             Some(_) => anchor::write(&*dir, session, settings)?,
-            None if is_fresh(&*dir)? => anchor::write(&*dir, session, settings)?,
+            None if is_fresh(&*dir)? => {
+                // First that the directory is there for good, whoever made it.
+                sessions.sync()?;
+                anchor::write(&*dir, session, settings)?;
+            }
             None => return Err(SessionError::AnchorMissing),
         }
         Ok(Self { dir, lock, session })
@@ -132,7 +138,11 @@ impl SessionRoot {
     /// Removes the session with everything in it; it stays locked until its directory is gone. The anchor goes last, so
     /// that a crash on the way leaves something that can be removed again. Blocks.
     pub fn remove(self, data_dir: &Path) -> io::Result<()> {
-        let sessions = FsDir::open(&data_dir.join(SESSIONS))?;
+        self.remove_in(&*FsDir::open(&data_dir.join(SESSIONS))?)
+    }
+
+    /// As [`SessionRoot::remove`], for a session below a directory of any store.
+    pub fn remove_in(self, sessions: &dyn Dir) -> io::Result<()> {
         for entry in self.dir.list()? {
             match entry.kind {
                 EntryKind::Dir => {
@@ -146,6 +156,8 @@ impl SessionRoot {
                 _ => self.dir.remove_file(&entry.name)?,
             }
         }
+        // What goes last must not be gone first after a power cut.
+        self.dir.sync()?;
         for last in [anchor::ANCHOR, LOCK] {
             match self.dir.remove_file(last) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -199,10 +211,7 @@ fn open_session(
         (Err(error), Absent::Refuse) if error.kind() == io::ErrorKind::NotFound => Err(SessionError::Missing),
         (Err(error), Absent::Make) if error.kind() == io::ErrorKind::NotFound => {
             match sessions.create_dir(&name) {
-                Ok(dir) => {
-                    sessions.sync()?;
-                    Ok(dir)
-                }
+                Ok(dir) => Ok(dir),
                 // Somebody else made it meanwhile; the lock decides whose it is.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(sessions.open_dir(&name)?),
                 Err(error) => Err(error.into()),

@@ -7,7 +7,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use procyard_core::{Handle, SessionId};
-use procyard_store::{Dir, TEMPORARY_PREFIX, read_file, replace_file};
+use procyard_store::{Dir, TEMPORARY_PREFIX, place_file, read_file, replace_file};
 
 use crate::error::{LoadError, ManifestError};
 use crate::format::MANIFEST_MAX;
@@ -160,14 +160,26 @@ impl ManifestStore {
         if draft {
             write_draft(self.dir(), &draft_name(&handle), &bytes).map_err(ManifestError::Io)?;
         } else {
-            replace_file(self.dir(), &manifest_name(&handle), &bytes).map_err(ManifestError::Io)?;
-            if stored.draft {
-                // One that stays is not believed, since it may not follow the manifest just saved.
-                let _ = self.dir().remove_file(&draft_name(&handle));
-            }
+            self.save_synced(manifest, &bytes, &stored).map_err(ManifestError::Io)?;
         }
         stripe.insert(handle, Stored { manifest: manifest.clone(), draft });
         Ok(())
+    }
+
+    /// Replaces a manifest and removes its draft, with one sync for both names: a draft of before that came back after
+    /// a power cut could pass for a later one.
+    fn save_synced(&self, manifest: &Manifest, bytes: &[u8], stored: &Stored) -> io::Result<()> {
+        let handle = &manifest.identity.handle;
+        place_file(self.dir(), &manifest_name(handle), bytes)?;
+        if stored.draft {
+            match self.dir().remove_file(&draft_name(handle)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                // One that may not follow what was just saved is not believed, and can stay.
+                Err(_) if stored.manifest.check_update(manifest).is_err() => {}
+                removed => removed?,
+            }
+        }
+        self.dir().sync()
     }
 
     /// Reads a manifest from the disk and checks it.

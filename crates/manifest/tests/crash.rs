@@ -3,18 +3,16 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 mod common;
-mod losing;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 
 use common::{admitted, at, running};
-use losing::LosingDir;
 use procyard_core::{Outcome, Reason, State};
 use procyard_manifest::{Durability, LoadError, Manifest, ManifestStore};
 use procyard_store::FsDir;
+use procyard_testkit::{LosingStore, Loss};
 use proptest::prelude::*;
 
 /// The manifest of step `step` of a life of `steps`: admitted, running with more and more output, exited, and then
@@ -36,17 +34,18 @@ fn step_of(step: u64, steps: u64) -> Manifest {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
     fn after_a_power_cut_at_any_moment_nothing_synced_is_lost_and_every_manifest_loads(
         durabilities in prop::collection::vec(prop::bool::ANY, 3..9),
-        power in 0..60_u32,
-        choices in prop::collection::vec(any::<usize>(), 200),
+        power in 0..60_u64,
+        losses in prop::collection::vec(any::<u64>().prop_map(Loss::Random), 1..5),
     ) {
         let steps = durabilities.len() as u64;
-        let dir = LosingDir::with_power(power);
-        let store = ManifestStore::new(Arc::new(dir.clone()));
+        let disk = LosingStore::new();
+        disk.cut_after(power);
+        let store = ManifestStore::new(disk.root());
         // The last step that must be there, and the last that may be.
         let (mut safe, mut tried) = (None, 0);
         for (step, synced) in (0..steps).zip(durabilities) {
@@ -61,24 +60,24 @@ proptest! {
                 Err(_) => break,
             }
         }
-        let mut choices = choices.into_iter().cycle();
-        let found = dir.after_the_cut(|of| choices.next().unwrap_or_default() % of.max(1));
-        let store = ManifestStore::new(Arc::new(found));
-        let scan = store.scan().unwrap();
-        prop_assert!(scan.corrupt.is_empty() && scan.newer.is_empty(), "{:?}", scan);
-        match store.load(&admitted(1).identity.handle) {
-            Err(LoadError::Missing) => prop_assert_eq!(safe, None, "what was synced is there"),
-            Err(error) => prop_assert!(false, "{}", error),
-            Ok(mut manifest) => {
-                let allowed: Vec<Manifest> =
-                    (safe.unwrap_or(0)..=tried).map(|step| step_of(step, steps)).collect();
-                prop_assert!(allowed.contains(&manifest), "{:?} to {}: {:?}", safe, tried, manifest);
-                prop_assert_eq!(&scan.manifests, &[manifest.clone()]);
-                if !manifest.state.is_terminal() {
-                    let lost = Outcome::diagnosed(Reason::LostOnRestore, "lost");
-                    manifest.finish(State::LostOnRestore, lost, at(10));
-                    store.save(&manifest).unwrap();
-                    prop_assert_eq!(store.scan().unwrap().manifests, [manifest]);
+        for loss in losses {
+            let store = ManifestStore::new(disk.after_cut(loss).root());
+            let scan = store.scan().unwrap();
+            prop_assert!(scan.corrupt.is_empty() && scan.newer.is_empty(), "{:?}", scan);
+            match store.load(&admitted(1).identity.handle) {
+                Err(LoadError::Missing) => prop_assert_eq!(safe, None, "what was synced is there"),
+                Err(error) => prop_assert!(false, "{}", error),
+                Ok(mut manifest) => {
+                    let allowed: Vec<Manifest> =
+                        (safe.unwrap_or(0)..=tried).map(|step| step_of(step, steps)).collect();
+                    prop_assert!(allowed.contains(&manifest), "{:?} to {}: {:?}", safe, tried, manifest);
+                    prop_assert_eq!(&scan.manifests, &[manifest.clone()]);
+                    if !manifest.state.is_terminal() {
+                        let lost = Outcome::diagnosed(Reason::LostOnRestore, "lost");
+                        manifest.finish(State::LostOnRestore, lost, at(10));
+                        store.save(&manifest).unwrap();
+                        prop_assert_eq!(store.scan().unwrap().manifests, [manifest]);
+                    }
                 }
             }
         }

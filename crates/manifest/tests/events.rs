@@ -83,6 +83,8 @@ fn an_event_stays_what_it_was_whatever_follows() {
     manifest.published.completion = true;
     manifest.evicted = true;
     step(&manifest);
+    manifest.transfer(owner(8), at(10_000));
+    step(&manifest);
     let owners: Vec<_> = announced.iter().map(|event| event.identity.owner).collect();
     assert_eq!(owners, [owner(1), owner(1), owner(1), owner(7)], "each names the owner of its time");
 }

@@ -1,6 +1,6 @@
 //! Files of every version that was ever released: they are read for ever, and damage to them shows.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod common;
 
@@ -8,9 +8,14 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use common::{sample, sample_before_running, sample_evicted, session};
+use common::{admitted, running, sample, sample_before_running, sample_evicted, session};
 use procyard_core::State;
-use procyard_manifest::{AnchorSettings, Ceilings, LoadError, Manifest, SessionRoot, VERSION, manifest_name};
+use procyard_manifest::{
+    AnchorSettings, Ceilings, Durability, LoadError, Manifest, ManifestStore, SessionError, SessionRoot,
+    VERSION, manifest_name,
+};
+use procyard_store::{Access, File};
+use procyard_testkit::LosingStore;
 use proptest::prelude::*;
 
 fn path(name: &str) -> PathBuf {
@@ -120,21 +125,27 @@ fn a_note_about_the_running_process_is_written_and_never_read() {
 
 #[test]
 fn a_manifest_cut_at_any_length_is_corrupt() {
+    let mut tried = 0;
     for state in State::ALL {
         let whole = of_state(state);
         for length in 0..whole.len() {
             let cut = Manifest::from_json(&whole[..length]);
             assert!(matches!(cut, Err(LoadError::Corrupt { .. })), "{state} cut to {length} bytes: {cut:?}");
+            tried += 1;
         }
     }
+    println!("{tried} truncations");
+    assert!(tried > 9000, "{tried}");
 }
 
 #[test]
 fn a_flipped_bit_at_any_offset_is_corrupt() {
+    let mut tried = 0;
     for state in State::ALL {
         let whole = of_state(state);
         for offset in 0..whole.len() {
             for bit in 0..8 {
+                tried += 1;
                 let mut damaged = whole.clone();
                 damaged[offset] ^= 1 << bit;
                 let read = Manifest::from_json(&damaged);
@@ -143,6 +154,69 @@ fn a_flipped_bit_at_any_offset_is_corrupt() {
             }
         }
     }
+    println!("{tried} flips");
+    assert!(tried > 70_000, "{tried}");
+}
+
+/// Every flip of every bit of a file below `disk`, and every truncation of it, looked at one by one.
+fn damage(file: &dyn File, whole: &[u8], mut look: impl FnMut()) -> usize {
+    let mut tried = 0;
+    for offset in 0..whole.len() {
+        for bit in 0..8 {
+            file.write_all_at(&[whole[offset] ^ 1 << bit], offset as u64).unwrap();
+            look();
+            tried += 1;
+        }
+        file.write_all_at(&whole[offset..=offset], offset as u64).unwrap();
+        file.sync().unwrap();
+    }
+    for length in (0..whole.len()).rev() {
+        file.set_len(length as u64).unwrap();
+        look();
+        tried += 1;
+    }
+    file.write_all_at(whole, 0).unwrap();
+    tried
+}
+
+#[test]
+fn any_damage_to_an_anchor_is_corrupt_and_the_session_is_not_entered() {
+    let whole = fixture("v1/anchor.json");
+    let ceilings = Ceilings { spool_bytes: 64 << 20, spool_bytes_total: 2 << 30 };
+    let settings = AnchorSettings { provider: "files".to_owned(), ceilings };
+    let disk = LosingStore::new();
+    let dir = disk.root().create_dir(&session().to_string()).unwrap();
+    let file = dir.create_file("anchor.json").unwrap();
+    file.write_all_at(&whole, 0).unwrap();
+    let enter = || {
+        SessionRoot::open_or_create_in(&*disk.root(), session(), settings.clone(), Duration::ZERO).map(drop)
+    };
+    enter().unwrap();
+    let tried = damage(&*file, &whole, || {
+        let entered = enter();
+        assert!(matches!(entered, Err(SessionError::Corrupt { .. })), "{entered:?}");
+    });
+    enter().unwrap();
+    println!("{tried} damaged anchors");
+    assert_eq!(tried, whole.len() * 9);
+}
+
+#[test]
+fn any_damage_to_a_draft_leaves_the_manifest_that_it_was_to_follow() {
+    let disk = LosingStore::new();
+    let store = ManifestStore::new(disk.root());
+    store.create(&admitted(1)).unwrap();
+    store.save_with(&running(1), Durability::Written).unwrap();
+    let handle = admitted(1).identity.handle;
+    let name = format!("{}.draft.json", handle.reveal());
+    let whole = procyard_store::read_file(&*disk.root(), &name, 1 << 20).unwrap();
+    let file = disk.root().open_file(&name, Access::ReadWrite).unwrap();
+    let load = || ManifestStore::new(disk.root()).load(&handle).unwrap();
+    assert_eq!(load(), running(1));
+    let tried = damage(&*file, &whole, || assert_eq!(load(), admitted(1)));
+    assert_eq!(load(), running(1));
+    println!("{tried} damaged drafts");
+    assert_eq!(tried, whole.len() * 9);
 }
 
 proptest! {

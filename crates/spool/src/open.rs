@@ -17,7 +17,7 @@ use crate::page::StreamFilter;
 use crate::reader::SpoolReader;
 use crate::recorder::Recorder;
 use crate::scan::scan;
-use crate::shared::{Segment, Shared};
+use crate::shared::{Segment, Shared, Sync};
 use crate::window::Window;
 use crate::{Read, Spool};
 
@@ -53,8 +53,8 @@ impl Spool {
     /// Opens a spool after the death of the process that wrote it, cuts a torn tail, and goes on behind the last whole
     /// frame. A spool that is not there is a new one.
     ///
-    /// Checks the newest segment whole (an eighth of the ceiling at most) and no other. Blocks on the file system. Nothing else may be
-    /// writing the spool.
+    /// Checks the newest segment whole (an eighth of the ceiling at most) and no other. Blocks on the file system, and
+    /// until the disk has it when something was cut. Nothing else may be writing the spool.
     pub fn recover(
         parent: Arc<dyn Dir>,
         name: &str,
@@ -73,6 +73,9 @@ impl Spool {
             recovery.holes = newest.holes;
             if recovery.cut_bytes > 0 {
                 file.set_len(newest.len)?;
+                // Durably, before anything is appended: after a power cut, frames of before and of now could come
+                // together that were never one stream.
+                file.sync()?;
                 let mut state = shared.lock();
                 state.note_size(newest.base, newest.len);
                 state.disk = state.segments.iter().map(|segment| segment.size).sum();
@@ -137,22 +140,20 @@ fn load(shared: &Shared, access: Access) -> Result<Loaded, SpoolError> {
     let mut segments = Vec::with_capacity(bases.len());
     for (index, &older_base) in older.iter().enumerate() {
         let len = dir.open_file(&format::segment_name(older_base), Access::Read)?.len()?;
-        if segments.is_empty() && len == 0 {
-            continue; // it never had a frame, so the stream did not begin there
-        }
         segments.push(Segment {
             base: older_base,
             end: bases[index + 1],
             len,
             size: len,
             blocks: None,
-            unsynced: true,
+            sync: Sync::Due,
+            found: true,
         });
     }
     if scan.len > 0 {
         let blocks = Some(scan.blocks);
         let (end, len) = (scan.end, scan.len);
-        segments.push(Segment { base, end, len, size: file_len, blocks, unsynced: true });
+        segments.push(Segment { base, end, len, size: file_len, blocks, sync: Sync::Due, found: true });
     }
     let mut state = shared.lock();
     state.disk = segments.iter().map(|segment| segment.size).sum();

@@ -67,7 +67,8 @@ impl SpoolReader {
         self.shared.lock().bounds()
     }
 
-    /// Whether bytes are known to be missing that are within the ceiling: they could not be written, or are damaged.
+    /// Whether bytes are known to be missing that are within the ceiling, since they could not be written or are damaged,
+    /// or could not be synced and may be missing after a power cut.
     pub fn degraded(&self) -> bool {
         self.shared.lock().degraded
     }

@@ -14,7 +14,7 @@ use procyard_store::{Access, Dir, File};
 
 use crate::format;
 use crate::layout::{Batch, FrameEnd, Full, Item};
-use crate::shared::{Segment, Shared};
+use crate::shared::{Segment, Shared, Sync};
 
 #[derive(Debug)]
 pub(crate) struct Recorder {
@@ -31,6 +31,9 @@ pub(crate) struct Recorder {
     /// Whether names in the spool's directory may not be durable, and whether its own name may not.
     names_unsynced: bool,
     directory_unsynced: bool,
+    /// The newest segment whose name is durable, once somebody has asked for durability: after a power cut, it says
+    /// how far the stream had come at least.
+    milestone: Option<u64>,
 }
 
 /// The segment that is written.
@@ -55,6 +58,7 @@ impl Recorder {
             disk: 0,
             names_unsynced: false,
             directory_unsynced: false,
+            milestone: None,
         }
     }
 
@@ -67,9 +71,12 @@ impl Recorder {
     ) -> Self {
         let state = shared.lock();
         let (recorded, disk) = (state.total, state.disk);
+        // Which names are durable is not known; a process before this one may have asked for it.
+        let oldest = state.segments.front().map(|oldest| oldest.base);
         drop(state);
         Self {
             dir: Some(dir),
+            milestone: oldest.or(last.as_ref().map(|(base, ..)| *base)),
             current: last.map(|(base, file, len)| Current { base, file, len, size: len }),
             recorded,
             disk,
@@ -96,12 +103,11 @@ impl Recorder {
         let ceiling = self.shared.options.ceiling();
         // What these items push out goes with the next ones: should this process die before they are written, it is
         // still wanted.
-        self.retire(before.saturating_sub(ceiling), 0);
+        self.retire(before.saturating_sub(ceiling), 0)?;
         let cutoff = after.saturating_sub(ceiling);
         if cutoff > before {
             // More than the ceiling at once: everything before it is out, and so is its own beginning.
-            self.retire_all();
-            self.recorded = cutoff;
+            self.begin_anew(cutoff)?;
             return self.write(skip(items, cutoff - before));
         }
         if self.recorded < before {
@@ -134,7 +140,7 @@ impl Recorder {
             }
             if !batch.is_empty() {
                 let size = self.current.as_ref().map_or(0, |current| current.size);
-                self.retire(0, (batch.start() + batch.len()).saturating_sub(size));
+                self.retire(0, (batch.start() + batch.len()).saturating_sub(size))?;
                 self.flush(&batch)?;
             }
             if segment_is_full && let Some(full) = self.current.take() {
@@ -252,15 +258,22 @@ impl Recorder {
     fn publish(&self, base: u64, size: u64, frames: &[FrameEnd]) {
         let mut state = self.shared.lock();
         if state.segments.back().is_none_or(|newest| newest.base != base) {
-            let segment =
-                Segment { base, end: base, len: 0, size: 0, blocks: Some(Vec::new()), unsynced: true };
+            let segment = Segment {
+                base,
+                end: base,
+                len: 0,
+                size: 0,
+                blocks: Some(Vec::new()),
+                sync: Sync::Due,
+                found: false,
+            };
             state.segments.push_back(segment);
         }
         let Some((segment, last)) = state.segments.back_mut().zip(frames.last()) else { return };
         segment.end = last.cursor;
         segment.len = last.position;
         segment.size = size;
-        segment.unsynced = true;
+        segment.sync = segment.sync.max(Sync::Due);
         if let Some(blocks) = &mut segment.blocks {
             blocks.extend(frames.iter().filter_map(|frame| frame.opens_block));
         }
@@ -268,7 +281,7 @@ impl Recorder {
     }
 
     /// Lets the oldest segments go that end at or before `cutoff`, and further ones until `more` bytes of file fit.
-    fn retire(&mut self, cutoff: u64, more: u64) {
+    fn retire(&mut self, cutoff: u64, more: u64) -> io::Result<()> {
         let bound = self.shared.options.disk_bound();
         loop {
             let over = self.disk + more >= bound;
@@ -277,33 +290,73 @@ impl Recorder {
                 continue;
             }
             let mut state = self.shared.lock();
-            let Some(oldest) = state.segments.front() else { return };
-            let (base, size) = (oldest.base, oldest.size);
+            let Some(oldest) = state.segments.front() else { return Ok(()) };
+            let (base, size, found) = (oldest.base, oldest.size, oldest.found);
             let is_current = self.current.as_ref().is_some_and(|current| current.base == base);
             if is_current || !(over || oldest.end <= cutoff) {
-                return;
+                return Ok(());
+            }
+            if self.milestone == Some(base) {
+                let is_last = state.segments.len() == 1 && self.current.is_none();
+                drop(state);
+                if is_last {
+                    return Ok(()); // it goes when there is another one
+                }
+                self.pass_milestone()?;
+                continue;
             }
             state.retire_oldest();
             state.settle_bounds(self.shared.options.ceiling());
             drop(state);
-            if over { self.discard(base, size) } else { self.spare(base, size) }
+            // What was found on disk may hold frames of a stream that went another way after its last sync: in a new
+            // segment they could be taken for frames of this one.
+            if over || found { self.discard(base, size) } else { self.spare(base, size) }
         }
     }
 
-    fn retire_all(&mut self) {
-        let mut dropped: Vec<(u64, u64)> = Vec::new();
+    /// Lets all segments go and begins a new one at `cutoff`.
+    fn begin_anew(&mut self, cutoff: u64) -> io::Result<()> {
+        let before = self.current.take();
+        let recorded = std::mem::replace(&mut self.recorded, cutoff);
+        if self.milestone.is_some() {
+            // The next segment is to be there for good before the last one goes.
+            if let Some((base, size)) = self.spare.take() {
+                self.discard(base, size);
+            }
+            if let Err(error) = self.open_current() {
+                (self.current, self.recorded) = (before, recorded);
+                return Err(error);
+            }
+            self.pass_milestone()?;
+        }
+        let mut dropped: Vec<(u64, u64, bool)> = Vec::new();
         let mut state = self.shared.lock();
         while let Some(segment) = state.retire_oldest() {
-            dropped.push((segment.base, segment.size));
+            dropped.push((segment.base, segment.size, segment.found));
         }
         drop(state);
-        // The segment that is written is the last of them, unless it has no frame yet.
-        if let Some(current) = self.current.take().filter(|current| current.len == 0) {
-            dropped.push((current.base, current.size));
+        // The segment that was written is the last of them, unless it has no frame yet.
+        if let Some(unused) = before.filter(|current| current.len == 0 && current.base != cutoff) {
+            dropped.push((unused.base, unused.size, true));
         }
-        for (base, size) in dropped {
-            self.spare(base, size);
+        for (base, size, found) in dropped {
+            if found || self.current.is_some() { self.discard(base, size) } else { self.spare(base, size) }
         }
+        Ok(())
+    }
+
+    /// Makes a later name durable before the segment goes that tells how far the stream had come when it was last
+    /// synced. Costs one sync of the directory for each ceiling of output after a [`sync`](Self::sync), and nothing
+    /// where nobody syncs.
+    fn pass_milestone(&mut self) -> io::Result<()> {
+        self.dir()?.sync()?;
+        self.set_milestone();
+        Ok(())
+    }
+
+    fn set_milestone(&mut self) {
+        let newest = self.shared.lock().segments.back().map(|newest| newest.base);
+        self.milestone = self.current.as_ref().map(|current| current.base).or(newest);
     }
 
     /// Keeps a dropped file for the next segment instead of the one that was kept before, which is older: so what is on
@@ -332,20 +385,34 @@ impl Recorder {
         self.cut_current();
     }
 
-    /// Makes everything that was written durable.
+    /// Makes everything that was written durable, as far as it can be; the first error is the one to report.
+    ///
+    /// What the sync of a segment was for is given up by the kernel when it fails, and the next one succeeds without it
+    /// (fsync(2): an error is reported once). So it goes on failing until the segment is dropped.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
         self.trim();
-        let unsynced: Vec<u64> = {
+        let unsynced: Vec<(u64, Sync)> = {
             let state = self.shared.lock();
-            state.segments.iter().filter(|segment| segment.unsynced).map(|segment| segment.base).collect()
+            let due = state.segments.iter().filter(|segment| segment.sync != Sync::Done);
+            due.map(|segment| (segment.base, segment.sync)).collect()
         };
-        for base in unsynced {
-            self.file(base)?.sync()?;
+        let mut result = Ok(());
+        for (base, before) in unsynced {
+            let synced = self.file(base).and_then(|file| file.sync());
+            let after = if before == Sync::Failed || synced.is_err() { Sync::Failed } else { Sync::Done };
             let mut state = self.shared.lock();
+            state.degraded |= after == Sync::Failed;
             if let Some(segment) = state.segments.iter_mut().find(|segment| segment.base == base) {
-                segment.unsynced = false;
+                segment.sync = after;
             }
+            drop(state);
+            let lost = || Err(io::Error::other("an earlier sync of the output failed"));
+            result = result.and(synced).and(if before == Sync::Failed { lost() } else { Ok(()) });
         }
+        result.and(self.sync_names())
+    }
+
+    fn sync_names(&mut self) -> io::Result<()> {
         if self.names_unsynced {
             self.dir()?.sync()?;
             self.names_unsynced = false;
@@ -354,6 +421,7 @@ impl Recorder {
             self.shared.parent.sync()?;
             self.directory_unsynced = false;
         }
+        self.set_milestone();
         Ok(())
     }
 

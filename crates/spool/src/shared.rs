@@ -63,8 +63,21 @@ pub(crate) struct Segment {
     pub(crate) size: u64,
     /// The cursor at which each block begins; `None` until somebody reads in a segment that was found on disk.
     pub(crate) blocks: Option<Vec<u64>>,
-    /// Whether it has bytes that may not be durable.
-    pub(crate) unsynced: bool,
+    /// Whether its bytes are durable.
+    pub(crate) sync: Sync,
+    /// Whether it was found on disk, and not written by this process.
+    pub(crate) found: bool,
+}
+
+/// Whether the bytes of a segment are durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Sync {
+    /// All are.
+    Done,
+    /// Some may not be yet.
+    Due,
+    /// Some were to be and may never be.
+    Failed,
 }
 
 /// Where the bytes at a cursor are.
@@ -153,7 +166,9 @@ impl State {
 
     /// Moves `retained_from` to what the ceiling and the places of the bytes say.
     pub(crate) fn settle_bounds(&mut self, ceiling: u64) {
-        let oldest = self.segments.front().map_or(u64::MAX, |segment| segment.base).min(self.window.start());
+        // A file that a power cut left empty is no beginning.
+        let first = self.segments.iter().find(|segment| segment.len > 0);
+        let oldest = first.map_or(u64::MAX, |segment| segment.base).min(self.window.start());
         self.retained_from = self.retained_from.max(oldest).max(self.total.saturating_sub(ceiling));
     }
 

@@ -183,6 +183,9 @@ impl Window {
 #[cfg(test)]
 #[expect(clippy::cast_possible_truncation, reason = "small numbers")]
 mod tests {
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
     use super::*;
     use crate::page::{Bounds, Read, StreamFilter};
 
@@ -261,5 +264,94 @@ mod tests {
             window.push(Stream::Stdout, at(1), b"x");
         }
         assert_eq!(window.chunks.len(), 1);
+    }
+
+    #[derive(Debug, Clone)]
+    enum Op {
+        Push(Stream, i64, usize),
+        Resize(u16),
+        Clear,
+    }
+
+    fn op() -> impl Strategy<Value = Op> {
+        let streams = select(vec![Stream::Stdout, Stream::Stderr, Stream::Terminal]);
+        let size = prop_oneof![4 => 0..8_usize, 3 => 8..200_usize, 1 => 200..3000_usize];
+        prop_oneof![
+            12 => (streams, 0..3_i64, size).prop_map(|(stream, time, size)| Op::Push(stream, time, size)),
+            2 => (1..9_u16).prop_map(Op::Resize),
+            1 => Just(Op::Clear),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_window_says_what_a_vector_says(
+            budget in prop_oneof![0..64_usize, 64..400_usize, 400..5000_usize],
+            first in prop_oneof![Just(0), Just(u64::MAX / 2), 1..5000_u64],
+            ops in prop::collection::vec(op(), 1..120),
+            places in prop::collection::vec(any::<prop::sample::Index>(), 3),
+            max in prop_oneof![Just(usize::MAX), 1..300_usize],
+        ) {
+            let mut window = Window::new(budget, first);
+            // Each byte with its stream and time; each change of size with its cursor.
+            let (mut bytes, mut resizes) = (Vec::<(u8, Stream, i64)>::new(), Vec::<(u64, u16)>::new());
+            for op in ops {
+                let end = first + bytes.len() as u64;
+                let before = window.start();
+                match op {
+                    Op::Push(stream, time, size) => {
+                        let chunk: Vec<u8> = (0..size).map(|at| (bytes.len() + at) as u8).collect();
+                        window.push(stream, at(time), &chunk);
+                        bytes.extend(chunk.into_iter().map(|byte| (byte, stream, time)));
+                    }
+                    Op::Resize(rows) => {
+                        window.push_resize(at(0), rows, 80);
+                        resizes.push((end, rows));
+                    }
+                    Op::Clear => {
+                        window.clear();
+                        prop_assert_eq!(window.start(), end);
+                        resizes.clear();
+                    }
+                }
+                let end = first + bytes.len() as u64;
+                prop_assert!(window.end == end && (before..=end).contains(&window.start()), "never backward");
+                let kept = (end - window.start()) as usize;
+                prop_assert!(kept + window.chunks.len() * RECORD <= budget);
+                prop_assert!(window.ring.capacity() <= budget);
+                for place in &places {
+                    let cursor = window.start() + place.index(kept + 1) as u64;
+                    let read = Read { cursor, max_bytes: max, streams: StreamFilter::Both };
+                    let bounds = Bounds { total_bytes: end, retained_from: window.start() };
+                    let mut page = PageBuilder::new(&read, cursor, end, bounds);
+                    window.read_into(&mut page);
+                    let page = page.finish();
+                    let expected = &bytes[(cursor - first) as usize..];
+                    let expected = &expected[..expected.len().min(max)];
+                    let found: Vec<(u8, Stream, i64)> = page
+                        .spans
+                        .iter()
+                        .flat_map(|span| {
+                            let of = move |byte: &u8| (*byte, span.stream, span.at.as_unix_micros());
+                            page.bytes[span.offset..][..span.len].iter().map(of)
+                        })
+                        .collect();
+                    prop_assert_eq!(found.as_slice(), expected);
+                    prop_assert_eq!(page.next_cursor, cursor + expected.len() as u64);
+                    // What is told of sizes is true, in order, and complete behind the cursor where records are kept.
+                    let told: Vec<(u64, u16)> =
+                        page.resizes.iter().map(|resize| (resize.cursor, resize.rows)).collect();
+                    let inside: Vec<(u64, u16)> = resizes
+                        .iter()
+                        .copied()
+                        .filter(|(at, _)| (cursor..page.next_cursor).contains(at))
+                        .collect();
+                    prop_assert!(inside.ends_with(&told), "{:?} of {:?}", told, inside);
+                    prop_assert!(cursor == window.start() || told == inside, "{:?} of {:?}", told, inside);
+                }
+            }
+        }
     }
 }

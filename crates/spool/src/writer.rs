@@ -99,9 +99,13 @@ impl Spool {
     ///
     /// A hole that is still to be recorded is recorded first, so that the end of the stream is on disk too; and files
     /// are cut to what they hold.
+    ///
+    /// After an error it can be called again. But output whose sync the disk refused once is in doubt for good: then the
+    /// spool is [`degraded`](Self::degraded), and syncing fails until that output is dropped.
     pub fn sync(&mut self) -> io::Result<()> {
         let hole = self.recorder.record(self.total, self.total, self.last_at, std::iter::empty());
         let synced = self.recorder.sync();
+        self.degraded |= self.shared.lock().degraded;
         hole.and(synced)
     }
 
@@ -115,7 +119,8 @@ impl Spool {
         self.total
     }
 
-    /// Whether bytes are missing from the spool because they could not be written.
+    /// Whether bytes are missing from the spool because they could not be written, or may be after a power cut because
+    /// they could not be synced.
     pub fn degraded(&self) -> bool {
         self.degraded
     }

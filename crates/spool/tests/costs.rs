@@ -3,12 +3,11 @@
 mod support;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use procyard_core::Stream;
 use procyard_spool::{Read, Spool, SpoolReader, StreamFilter};
 use procyard_store::Dir;
-use support::faulty::{Faults, FaultyDir};
+use procyard_testkit::{Faults, FaultyDir};
 use support::{NAME, at, options, place};
 
 /// Lines of 100 bytes, 32 MiB of them.
@@ -30,9 +29,9 @@ fn a_tail_and_a_page_read_about_what_they_return() {
     let reader = spool.reader();
     let total = spool.total_bytes();
     let touched = |what: &dyn Fn() -> usize| {
-        let before = faults.read.load(Ordering::SeqCst);
+        let before = faults.bytes_read();
         let returned = what() as u64;
-        (faults.read.load(Ordering::SeqCst) - before, returned)
+        (faults.bytes_read() - before, returned)
     };
     let both = StreamFilter::Both;
     for (name, (touched, returned), expected) in [
@@ -61,7 +60,7 @@ fn what_the_window_has_is_not_read_from_disk() {
     let spool = written(&FaultyDir::over(store, &faults), 1 << 20);
     spool.reader().tail_lines(100, 1 << 20, StreamFilter::Both).unwrap();
     spool.reader().tail(100_000, StreamFilter::Both).unwrap();
-    assert_eq!(faults.read.load(Ordering::SeqCst), 0);
+    assert_eq!(faults.bytes_read(), 0);
 }
 
 #[test]
@@ -73,5 +72,5 @@ fn opening_reads_the_newest_segment_and_no_other() {
     let segment = 64 << 20 >> 3;
     let reader = SpoolReader::open(dir, NAME, options(64 << 20, 0)).unwrap();
     assert_eq!(reader.bounds().total_bytes, 335 * 100_000 + 100_000);
-    assert!(faults.read.load(Ordering::SeqCst) <= segment);
+    assert!(faults.bytes_read() <= segment);
 }

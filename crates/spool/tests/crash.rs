@@ -14,7 +14,6 @@ use procyard_spool::{Read, Spool, SpoolOptions, SpoolReader, StreamFilter};
 use procyard_store::FsDir;
 use support::{NAME, at, pattern, place};
 
-const ROUNDS: u64 = 1000;
 const CHILD: &str = "PROCYARD_TEST_APPENDS_TO";
 const OPTIONS: SpoolOptions = SpoolOptions { ceiling: 300_000, window: 1000, head: 100 };
 
@@ -57,10 +56,20 @@ fn append_and_die(place: &Path, acknowledgements: u64) -> u64 {
 
 #[test]
 fn what_was_acknowledged_survives_a_kill_at_any_moment() {
+    deaths(200);
+}
+
+#[test]
+#[ignore = "takes half a minute"]
+fn a_thousand_kills_take_nothing_that_was_acknowledged() {
+    deaths(1000);
+}
+
+fn deaths(rounds: u64) {
     let (place, dir) = place();
     let mut random = 7_u64;
     let mut total = 0;
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;

@@ -134,6 +134,95 @@ fn a_flip_anywhere_in_a_small_spool_never_gives_wrong_bytes() {
 }
 
 #[test]
+fn damage_to_the_kept_segments_never_gives_wrong_bytes() {
+    // The middle of the long chunk is the same everywhere; the ends, where the headers are, are not.
+    let (flips, cuts) = damage_the_kept_segments(61);
+    assert!(flips >= 5000 && cuts >= 1400, "{flips} {cuts}");
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn damage_to_any_byte_of_the_kept_segments_never_gives_wrong_bytes() {
+    let (flips, cuts) = damage_the_kept_segments(1);
+    assert_eq!((flips, cuts), (4 * (16_384 + 1888), 16_384 + 1888));
+}
+
+/// Flips bytes of the kept segments in four ways and cuts the files, at every offset near their ends and at each
+/// `step`th between. They have both pipes, a terminal, a change of size and a hole, in two segments.
+fn damage_the_kept_segments(step: usize) -> (usize, usize) {
+    const FIXTURE: [&str; 2] = ["00000000000000000000.seg", "00000000000000016280.seg"];
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let options = SpoolOptions { ceiling: 30_000, window: 0, head: 0 };
+    let whole = SpoolReader::open(FsDir::open(&kept).unwrap(), "v1.spool", options).unwrap();
+    let whole = whole.read(&Read { cursor: 0, max_bytes: 100_000, streams: StreamFilter::Both }).unwrap();
+    let is_part_of_the_whole = |page: &procyard_spool::Page| {
+        for span in &page.spans {
+            let bytes = &page.bytes[span.offset..][..span.len];
+            let of = whole.spans.iter().find(|of| {
+                of.cursor <= span.cursor && span.cursor + span.len as u64 <= of.cursor + of.len as u64
+            });
+            let of = of.unwrap_or_else(|| panic!("{span:?} was never printed"));
+            let place = of.offset + usize::try_from(span.cursor - of.cursor).unwrap();
+            assert_eq!((bytes, span.stream, span.at), (&whole.bytes[place..][..span.len], of.stream, of.at));
+        }
+    };
+    let store = procyard_testkit::LosingStore::new();
+    let dir = store.root().create_dir(NAME).unwrap();
+    let files = FIXTURE.map(|name| {
+        let bytes = std::fs::read(kept.join("v1.spool").join(name)).unwrap();
+        let file = dir.create_file(name).unwrap();
+        file.write_all_at(&bytes, 0).unwrap();
+        file.sync().unwrap();
+        (file, bytes)
+    });
+    let look = || {
+        let reader = SpoolReader::open(store.root(), NAME, options).unwrap();
+        let total = reader.bounds().total_bytes;
+        let mut cursor = reader.bounds().retained_from;
+        while cursor < total {
+            cursor = match reader.read(&Read { cursor, max_bytes: 40_000, streams: StreamFilter::Both }) {
+                Ok(page) => {
+                    is_part_of_the_whole(&page);
+                    assert!(page.next_cursor > cursor);
+                    page.next_cursor
+                }
+                Err(ReadError::Corrupt { from, until }) => {
+                    assert!(from == cursor && until > cursor && until <= total);
+                    until
+                }
+                Err(error) => panic!("{error}"),
+            };
+        }
+        is_part_of_the_whole(&reader.tail(500, StreamFilter::Both).unwrap());
+        total
+    };
+    assert_eq!(look(), whole.total_bytes);
+    let (mut flips, mut cuts) = (0, 0);
+    for (file, bytes) in &files {
+        let offsets =
+            (0..300).chain((300..bytes.len() - 300).step_by(step)).chain(bytes.len() - 300..bytes.len());
+        for offset in offsets.clone() {
+            for flip in [0x01, 0x10, 0x80, 0xFF] {
+                file.write_all_at(&[bytes[offset] ^ flip], offset as u64).unwrap();
+                look();
+                flips += 1;
+            }
+            file.write_all_at(&bytes[offset..=offset], offset as u64).unwrap();
+            file.sync().unwrap();
+        }
+        for len in offsets {
+            file.set_len(len as u64).unwrap();
+            assert!(look() <= whole.total_bytes);
+            cuts += 1;
+            file.write_all_at(&bytes[len..], len as u64).unwrap();
+            file.sync().unwrap();
+        }
+    }
+    println!("{flips} flips, {cuts} truncations");
+    (flips, cuts)
+}
+
+#[test]
 fn a_flip_in_several_segments_costs_a_block_at_most() {
     let (place, dir) = place();
     let options = options(100_000, 0);

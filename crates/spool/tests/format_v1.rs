@@ -10,7 +10,7 @@ use std::sync::Arc;
 use procyard_core::Stream;
 use procyard_spool::{Page, Read, Spool, SpoolOptions, SpoolReader, StreamFilter};
 use procyard_store::{Dir, FsDir};
-use support::faulty::{Faults, FaultyDir};
+use procyard_testkit::{Faults, FaultyDir};
 use support::{at, place};
 
 const OPTIONS: SpoolOptions = SpoolOptions { ceiling: 30_000, window: 0, head: 100 };
@@ -37,7 +37,7 @@ fn write(parent: &Arc<dyn Dir>, name: &str) {
     spool.mark_resize(at(BEGAN + 3), 50, 132);
     faults.set_room(0);
     spool.append(Stream::Stdout, at(BEGAN + 4), &[b'?'; 100]);
-    faults.set_room(-1);
+    faults.heal();
     spool.append(Stream::Terminal, at(BEGAN + 5), b"after the hole");
     spool.sync().unwrap();
 }

@@ -5,12 +5,11 @@
 mod support;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use procyard_core::Stream;
 use procyard_spool::{Gap, Page, Read, Spool, SpoolOptions, SpoolReader, StreamFilter};
 use procyard_store::Dir;
-use support::faulty::{Faults, FaultyDir};
+use procyard_testkit::{Fault, Faults, FaultyDir, Operation};
 use support::{NAME, at, place};
 
 const NO_WINDOW: SpoolOptions = SpoolOptions { ceiling: 1 << 20, window: 0, head: 0 };
@@ -49,7 +48,7 @@ fn a_full_disk_makes_a_hole_and_the_stream_goes_on() {
     assert_eq!(page.bytes, b"before");
     assert_eq!((page.gap, hole(&page), page.next_cursor), (true, vec![(6, 6, 18)], 18));
 
-    store.faults.set_room(-1);
+    store.faults.heal();
     assert!(spool.append(Stream::Stderr, at(4), b"after").degraded, "it stays known");
     for reader in [spool.reader(), SpoolReader::open(Arc::clone(&store.dir), NAME, NO_WINDOW).unwrap()] {
         assert!(reader.degraded());
@@ -87,16 +86,18 @@ fn the_window_has_what_the_disk_has_not() {
 fn a_disk_that_becomes_full_at_any_byte_keeps_whole_chunks() {
     let chunks: Vec<Vec<u8>> =
         (0..6u8).map(|index| vec![b'a' + index; 300 * usize::from(index) + 1]).collect();
-    for room in (0..5000).step_by(37) {
+    for room in (0..5000_u64).step_by(37) {
         for cutting_fails in [false, true] {
             let store = broken();
             store.faults.set_room(room);
-            store.faults.cutting_fails.store(cutting_fails, Ordering::SeqCst);
+            if cutting_fails {
+                store.faults.fail(Fault::on(&[Operation::SetLen]));
+            }
             let mut spool = Spool::create(Arc::clone(&store.dir), NAME, NO_WINDOW);
             let write: Vec<_> =
                 chunks.iter().map(|chunk| (Stream::Stdout, at(1), chunk.as_slice())).collect();
             spool.append_all(&write);
-            store.faults.set_room(-1);
+            store.faults.heal();
             spool.append(Stream::Stdout, at(2), b"after");
             for reader in [spool.reader(), SpoolReader::open(store.dir, NAME, NO_WINDOW).unwrap()] {
                 let page = everything(&reader);
@@ -109,7 +110,7 @@ fn a_disk_that_becomes_full_at_any_byte_keeps_whole_chunks() {
                 }
                 let missing: u64 = page.gaps.iter().map(|gap| gap.until - gap.from).sum();
                 assert_eq!(page.bytes.len() as u64 + missing, page.total_bytes, "{room}");
-                assert!(i64::try_from(page.bytes.len()).unwrap() > room - 32 - 6 * 24 - 1501, "{room}");
+                assert!(page.bytes.len() as u64 + 32 + 6 * 24 + 1501 > room, "{room}");
             }
         }
     }
@@ -118,11 +119,11 @@ fn a_disk_that_becomes_full_at_any_byte_keeps_whole_chunks() {
 #[test]
 fn a_directory_that_cannot_be_made_is_made_later() {
     let store = broken();
-    store.faults.creating_fails.store(true, Ordering::SeqCst);
+    store.faults.fail(Fault::on(&[Operation::CreateDir, Operation::CreateFile]));
     let mut spool = Spool::create(Arc::clone(&store.dir), NAME, NO_WINDOW);
     spool.append(Stream::Stdout, at(1), b"lost");
     assert_eq!(spool.reader().bounds().retained_from, 4);
-    store.faults.creating_fails.store(false, Ordering::SeqCst);
+    store.faults.heal();
     spool.append(Stream::Stdout, at(1), b"kept");
     let page = everything(&spool.reader());
     assert_eq!((page.bytes.as_slice(), page.start_cursor, page.gap), (b"kept".as_slice(), 4, true));
@@ -138,24 +139,41 @@ fn syncing_records_the_hole_at_the_end() {
     store.faults.set_room(0);
     spool.append(Stream::Stdout, at(1), b"lost");
     assert!(spool.sync().is_err());
-    store.faults.set_room(-1);
+    store.faults.heal();
     spool.sync().unwrap();
     let page = everything(&SpoolReader::open(store.dir, NAME, NO_WINDOW).unwrap());
     assert_eq!((page.total_bytes, hole(&page)), (8, vec![(4, 4, 8)]));
 }
 
 #[test]
-fn a_failing_sync_says_so_and_can_be_repeated() {
+fn names_that_could_not_be_synced_are_synced_by_the_next_try() {
     let store = broken();
     let mut spool = Spool::create(store.dir, NAME, NO_WINDOW);
     spool.sync().unwrap();
     spool.append(Stream::Stdout, at(1), b"kept");
-    store.faults.syncing_fails.store(true, Ordering::SeqCst);
+    store.faults.fail(Fault::on(&[Operation::SyncDir]));
     assert!(spool.sync().is_err());
     assert!(spool.sync().is_err(), "it is not forgotten");
-    store.faults.syncing_fails.store(false, Ordering::SeqCst);
+    store.faults.heal();
     spool.sync().unwrap();
     assert!(!spool.degraded());
+}
+
+#[test]
+fn output_whose_sync_failed_stays_in_doubt_until_it_is_dropped() {
+    let store = broken();
+    let mut spool = Spool::create(store.dir, NAME, SpoolOptions { ceiling: 1000, ..NO_WINDOW });
+    spool.append(Stream::Stdout, at(1), b"in doubt");
+    store.faults.fail(Fault::on(&[Operation::SyncFile]).times(1));
+    assert!(spool.sync().is_err());
+    assert!(spool.degraded() && spool.reader().degraded());
+    assert!(spool.sync().is_err(), "the kernel forgets the error, the spool does not");
+    assert_eq!(everything(&spool.reader()).bytes, b"in doubt", "it is read all the same");
+    for _ in 0..40 {
+        spool.append(Stream::Stdout, at(2), &[b'x'; 1000]);
+    }
+    spool.sync().unwrap();
+    assert!(spool.degraded(), "it stays known");
 }
 
 #[test]
@@ -165,14 +183,17 @@ fn holes_stay_within_the_ceiling_when_the_disk_flaps() {
     let mut spool = Spool::create(Arc::clone(&store.dir), NAME, options);
     let mut retained_from = 0;
     for round in 0..3000u32 {
-        store.faults.set_room(if round % 7 < 3 { i64::from(round % 50) } else { -1 });
+        store.faults.heal();
+        if round % 7 < 3 {
+            store.faults.set_room(u64::from(round % 50));
+        }
         spool.append(Stream::Stdout, at(1), &[b'x'; 333]);
         let bounds = spool.reader().bounds();
         assert!(bounds.retained_from >= retained_from, "never backward");
         assert!(bounds.retained_from >= bounds.total_bytes.saturating_sub(20_000));
         retained_from = bounds.retained_from;
     }
-    store.faults.set_room(-1);
+    store.faults.heal();
     spool.append(Stream::Stdout, at(1), b"end");
     let live = spool.reader();
     let found = SpoolReader::open(store.dir, NAME, options).unwrap();

@@ -17,7 +17,7 @@ use nix::sys::uio::pwritev;
 use nix::unistd::{UnlinkatFlags, fsync, unlinkat};
 
 use crate::dir::{Access, Dir, Entry, EntryKind, File};
-use crate::name;
+use crate::name::check_name;
 
 /// Far above what any directory of ours holds; listing a directory that somebody fills without end still ends.
 const MOST_ENTRIES: usize = 1 << 20;
@@ -40,13 +40,25 @@ impl FsDir {
 
     /// Opens a directory, making it and its missing parents first. What it makes has mode 0700; what exists keeps
     /// its mode.
+    ///
+    /// The names of what it makes are durable when it returns, and the name of the directory itself in any case, since
+    /// whoever made it before may have died too soon; except in a directory that may not be read, which nobody can sync.
     pub fn create_all(path: &Path) -> io::Result<Arc<dyn Dir>> {
+        let missing = |above: &&Path| !above.as_os_str().is_empty() && !above.is_dir();
+        let made = path.ancestors().take_while(missing).count();
         DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        for above in path.ancestors().skip(1).take(made.max(1)) {
+            let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+            match Self::open(above).and_then(|above| above.sync()) {
+                Err(error) if error.kind() != io::ErrorKind::PermissionDenied => return Err(error),
+                _ => {}
+            }
+        }
         Self::open(path)
     }
 
     fn open_regular(&self, name: &str, flags: OFlag, mode: Mode) -> io::Result<Arc<dyn File>> {
-        name::check(name)?;
+        check_name(name)?;
         // O_NONBLOCK does nothing to a regular file, and keeps a planted FIFO from blocking the open.
         let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
         let descriptor = openat(&self.descriptor, name, flags, mode)?;
@@ -59,20 +71,20 @@ impl FsDir {
 
 impl Dir for FsDir {
     fn create_dir(&self, name: &str) -> io::Result<Arc<dyn Dir>> {
-        name::check(name)?;
+        check_name(name)?;
         mkdirat(&self.descriptor, name, Mode::S_IRWXU)?;
         self.open_dir(name)
     }
 
     fn open_dir(&self, name: &str) -> io::Result<Arc<dyn Dir>> {
-        name::check(name)?;
+        check_name(name)?;
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let descriptor = openat(&self.descriptor, name, flags, Mode::empty())?;
         Ok(Arc::new(Self { descriptor }))
     }
 
     fn remove_dir(&self, name: &str) -> io::Result<()> {
-        name::check(name)?;
+        check_name(name)?;
         Ok(unlinkat(&self.descriptor, name, UnlinkatFlags::RemoveDir)?)
     }
 
@@ -90,13 +102,13 @@ impl Dir for FsDir {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        name::check(from)?;
-        name::check(to)?;
+        check_name(from)?;
+        check_name(to)?;
         Ok(renameat(&self.descriptor, from, &self.descriptor, to)?)
     }
 
     fn remove_file(&self, name: &str) -> io::Result<()> {
-        name::check(name)?;
+        check_name(name)?;
         Ok(unlinkat(&self.descriptor, name, UnlinkatFlags::NoRemoveDir)?)
     }
 

@@ -69,4 +69,5 @@ mod replace;
 
 pub use dir::{Access, Dir, Entry, EntryKind, File};
 pub use fs::FsDir;
-pub use replace::{TEMPORARY_PREFIX, read_file, replace_file, sweep_temporaries};
+pub use name::check_name;
+pub use replace::{TEMPORARY_PREFIX, place_file, read_file, replace_file, sweep_temporaries};

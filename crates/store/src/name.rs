@@ -5,8 +5,8 @@ use std::io;
 /// `NAME_MAX` of Linux: longer names are refused before the kernel sees them.
 const LONGEST: usize = 255;
 
-/// Refuses what is not one path component.
-pub(crate) fn check(name: &str) -> io::Result<()> {
+/// Refuses what is not one path component, as every [`Dir`](crate::Dir) must.
+pub fn check_name(name: &str) -> io::Result<()> {
     let one_component = !name.is_empty()
         && name.len() <= LONGEST
         && name != "."
@@ -21,15 +21,15 @@ pub(crate) fn check(name: &str) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::check_name;
 
     #[test]
     fn a_name_is_one_component() {
         for good in ["a", ".hidden", "..a", "a.b", "日本", &"x".repeat(255)] {
-            assert!(check(good).is_ok(), "{good:?}");
+            assert!(check_name(good).is_ok(), "{good:?}");
         }
         for bad in ["", ".", "..", "/", "a/b", "../a", "a/", "a\0b", &"x".repeat(256)] {
-            assert!(check(bad).is_err(), "{bad:?}");
+            assert!(check_name(bad).is_err(), "{bad:?}");
         }
     }
 }

@@ -42,6 +42,13 @@ pub fn read_file(dir: &dyn Dir, name: &str, max: u64) -> io::Result<Vec<u8>> {
 /// On an error before the rename the old content stays and the temporary file is removed; an error of the last
 /// step leaves the new content visible and its durability unknown.
 pub fn replace_file(dir: &dyn Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
+    place_file(dir, name, bytes)?;
+    dir.sync()
+}
+
+/// As [`replace_file`] without its last step: the new content is on disk, and under this name once the directory is
+/// synced. For several changes of names that one sync makes durable.
+pub fn place_file(dir: &dyn Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
     let (temporary, file) = create_temporary(dir)?;
     let written =
         file.write_all_at(bytes, 0).and_then(|()| file.sync()).and_then(|()| dir.rename(&temporary, name));
@@ -50,7 +57,7 @@ pub fn replace_file(dir: &dyn Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
         let _ = dir.remove_file(&temporary);
         return Err(error);
     }
-    dir.sync()
+    Ok(())
 }
 
 fn create_temporary(dir: &dyn Dir) -> io::Result<(String, std::sync::Arc<dyn crate::File>)> {

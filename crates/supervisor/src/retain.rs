@@ -188,6 +188,12 @@ impl Shared {
         mark: impl Fn(&mut Manifest) + Send + 'static,
     ) -> Result<(), SupervisorError> {
         self.update(entry, Durability::Written, mark).await?;
+        self.forget_if_told(entry).await
+    }
+
+    /// Removes the record of an evicted process that nothing is to be told of any more. After every save of one, since
+    /// a save may bring back what was just removed.
+    pub(crate) async fn forget_if_told(self: &Arc<Self>, entry: &Arc<Entry>) -> Result<(), SupervisorError> {
         if !entry.record().manifest.evicted {
             return Ok(());
         }

@@ -7,13 +7,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use common::brittle::Faults;
-use common::{Yard, code, eventually, options};
+use common::{Yard, code, eventually, full_disk, options};
 use procyard_core::{ErrorCode, Handle, Limits, State, StopKind};
 use procyard_manifest::ManifestStore;
 use procyard_store::FsDir;
 use procyard_supervisor::{IdempotencyRecord, Lease, StartOptions, Started};
-use procyard_testkit::{Leftover, Reaction, Script, SignalFault, StartFault};
+use procyard_testkit::{Faults, Leftover, Reaction, Script, SignalFault, StartFault};
 
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -110,9 +109,9 @@ async fn a_start_that_is_refused_gives_the_lease_back_before_it_says_so() {
 
 #[tokio::test(start_paused = true)]
 async fn a_start_whose_record_cannot_be_written_gives_the_lease_back() {
-    let faults = Arc::new(Faults::default());
-    let yard = Yard::brittle(Script::new(), Arc::clone(&faults)).await;
-    faults.fail_writes(u32::MAX);
+    let faults = Faults::none();
+    let yard = Yard::brittle(Script::new(), &faults).await;
+    faults.fail(full_disk());
     let (lease, released) = counted();
     let refused = yard.try_start_with(yard.owner, options(), lease).await;
     assert_eq!(code(refused), ErrorCode::StorageUnavailable);

@@ -7,7 +7,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use common::brittle::{BrittleDir, Faults};
 use common::{Journal, Yard, eventually, options, origin, owner, read_from};
 use procyard_core::{
     EventKind, Handle, Identity, Limits, LoopId, Owner, Reason, SessionId, State, StopKind, Timestamp,
@@ -18,7 +17,7 @@ use procyard_manifest::{
 };
 use procyard_store::FsDir;
 use procyard_supervisor::{RestoreReport, Services, Supervisor};
-use procyard_testkit::{DEADLINE, Script};
+use procyard_testkit::{DEADLINE, Failure, Fault, Faults, FaultyDir, Operation, Script};
 use tempfile::TempDir;
 
 fn manifest(of: u8, whose: Owner) -> Manifest {
@@ -186,9 +185,9 @@ async fn a_restore_that_breaks_off_anywhere_is_completed_by_the_next_one() {
             save(place.path(), &running(of));
         }
         std::fs::write(place.path().join(".tmp-left"), b"x").unwrap();
-        let faults = Arc::new(Faults::default());
-        faults.fail_after(writes);
-        let root = BrittleDir::open(place.path(), Arc::clone(&faults));
+        let faults = Faults::none();
+        faults.fail(Fault::on(&[Operation::Write]).with(Failure::NoSpace).after(writes));
+        let root = FaultyDir::over(FsDir::open(place.path()).unwrap(), &faults);
         let first = Supervisor::new(owner(1).session, Limits::default(), root);
         let failed = first.activate(Services::discard()).await.is_err();
         broken += usize::from(failed);
@@ -211,11 +210,11 @@ async fn the_output_of_what_had_ended_is_not_opened_before_somebody_reads_it() {
     let handle = yard.start(options()).await;
     yard.end(handle).await;
     yard.supervisor.shutdown().await;
-    let faults = Arc::new(Faults::default());
-    let root = BrittleDir::open(yard.place.path(), Arc::clone(&faults));
+    let faults = Faults::none();
+    let root = FaultyDir::over(FsDir::open(yard.place.path()).unwrap(), &faults);
     let next = Supervisor::new(owner(1).session, Limits::default(), root);
     next.activate(Services::discard()).await.unwrap();
-    let opened = || faults.opened.load(Ordering::SeqCst);
+    let opened = || faults.calls_of(Operation::OpenDir);
     assert_eq!((next.list(owner(1))[0].total_bytes, opened()), (4, 0));
     next.read(owner(1), &handle, read_from(0)).await.unwrap();
     assert!(opened() > 0);

@@ -3,15 +3,14 @@
 
 mod common;
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Yard, code, eventually, options, owner, read_from, target};
+use common::{Yard, code, eventually, full_disk, options, owner, read_from, target};
 use procyard_core::{ErrorCode, Limits, StopKind};
 use procyard_supervisor::{
     CommandRecord, IdempotencyRecord, InputRequest, StartOptions, StopRequest, Until, WaitMode,
 };
-use procyard_testkit::{DEADLINE, Script};
+use procyard_testkit::{DEADLINE, Faults, Script};
 
 fn keyed(key: &str) -> StartOptions {
     let record = IdempotencyRecord { key: key.to_owned(), digest: "digest".to_owned() };
@@ -136,14 +135,14 @@ async fn a_key_that_the_other_loop_uses_stays_with_its_own_process() {
 
 #[tokio::test(start_paused = true)]
 async fn a_transfer_that_the_disk_refuses_stands_and_is_recorded_later() {
-    let faults = Arc::new(common::brittle::Faults::default());
-    let yard = Yard::brittle(Script::new(), Arc::clone(&faults)).await;
+    let faults = Faults::none();
+    let yard = Yard::brittle(Script::new(), &faults).await;
     let handle = yard.start(options()).await;
-    faults.fail_writes(u32::MAX);
+    faults.fail(full_disk());
     let report = yard.supervisor.transfer(owner(1), owner(2)).await.unwrap();
     assert_eq!((report.moved, report.unsaved), (vec![handle], vec![handle]));
     assert_eq!(code(yard.supervisor.snapshot(owner(1), &handle)), ErrorCode::NotFound);
-    faults.fail_writes(0);
+    faults.heal();
     let path = yard.place.path().join(procyard_manifest::manifest_name(&handle));
     eventually("the trail is on disk", || {
         std::fs::read_to_string(&path).is_ok_and(|text| text.contains("\"transfers\""))

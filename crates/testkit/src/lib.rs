@@ -1,6 +1,10 @@
-//! Test doubles for procyard: a runner and processes that play scripts, so that a suite can try what real commands do
-//! once in a thousand runs — a stop that loses a race, a tree that cannot be proven empty, a runner that hangs — every
-//! time, on a paused clock.
+//! Test doubles for procyard, so that a suite can try every time what happens once in a thousand runs.
+//!
+//! - A runner and processes that play scripts ([`ScriptedRunner`]): a stop that loses a race, a tree that cannot be
+//!   proven empty, a runner that hangs, on a paused clock.
+//! - A store that loses at a power cut what was not synced ([`LosingStore`]), and [`PowerCuts`], which cuts at every
+//!   step of whatever is stored.
+//! - A store whose calls fail when the test says so ([`FaultyDir`]): a full disk, a broken one, a read-only one.
 //!
 //! ```
 //! use procyard_core::{ExecutionId, LeaderEnd, Origin, WaitStatus};
@@ -21,12 +25,17 @@
 //! # }
 //! ```
 //!
-//! Not for showing that anything is contained: only real processes can show that.
+//! Not for showing that anything is contained: only real processes can show that. Nor for showing that a file system
+//! keeps its word: the store says what a program may rely on, and shows that it relies on no more.
 
+mod faults;
+mod losing;
 mod played;
 mod runner;
 mod script;
 
+pub use faults::{Failure, Fault, Faults, FaultyDir, Operation};
+pub use losing::{Cut, Cuts, LosingStore, Loss, PowerCuts};
 pub use played::{DEADLINE, Played};
 pub use runner::ScriptedRunner;
 pub use script::{Leftover, Reaction, Script, SignalFault, StartFault};

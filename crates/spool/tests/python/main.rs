@@ -13,7 +13,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use procyard_core::{Stream, Timestamp};
 use procyard_spool::{Read, Spool, SpoolOptions, SpoolReader, StreamFilter};
 use procyard_store::{Dir, FsDir};
-use support::faulty::{Faults, FaultyDir};
+use procyard_testkit::{Faults, FaultyDir};
 
 const READER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python/reader.py");
 const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/v1.spool");
@@ -130,14 +130,17 @@ fn agrees_on_holes_and_sizes() -> Result<(), Failed> {
     let mut spool = Spool::create(FaultyDir::over(Arc::clone(&root), &faults), "s.spool", options);
     for turn in 0_u16..300 {
         let at = Timestamp::from_unix_micros(i64::from(turn));
-        faults.set_room(if turn % 11 == 3 { i64::from(turn) } else { -1 });
+        faults.heal();
+        if turn % 11 == 3 {
+            faults.set_room(turn.into());
+        }
         spool.append(Stream::Terminal, at, &vec![b'a' + u8::try_from(turn % 26)?; usize::from(turn) * 3 + 1]);
         if turn % 7 == 0 {
-            faults.set_room(-1);
+            faults.heal();
             spool.mark_resize(at, turn + 1, turn + 2);
         }
     }
-    faults.set_room(-1);
+    faults.heal();
     spool.append(Stream::Terminal, Timestamp::from_unix_micros(300), b"end");
     let reader = spool.finish();
     let theirs = theirs(&place.path().join("s.spool"))?;

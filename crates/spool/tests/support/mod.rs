@@ -1,10 +1,8 @@
-//! What several test files share: a store that fails on demand, and checks of pages against a model.
+//! What several test files share: places, patterns, and checks of pages against a model.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(unreachable_pub, reason = "a test crate has no public surface")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
-
-pub mod faulty;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -5,7 +5,6 @@
     reason = "each test binary uses its part; a failed unwrap is a failed test"
 )]
 
-pub(crate) mod brittle;
 pub(crate) mod crooked;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +23,7 @@ use procyard_supervisor::{
     ReadRequest, ServiceError, Services, Snapshot, StartOptions, Started, StopRequest, StreamFilter,
     Supervisor, SupervisorError, Target, Until, WaitMode, Waited,
 };
-use procyard_testkit::{DEADLINE, Script, ScriptedRunner};
+use procyard_testkit::{DEADLINE, Failure, Fault, Faults, FaultyDir, Operation, Script, ScriptedRunner};
 use tempfile::TempDir;
 
 /// Keeps what it is given.
@@ -132,17 +131,26 @@ impl Yard {
     }
 
     /// A session whose storage fails as `faults` says.
-    pub(crate) async fn brittle(script: Script, faults: Arc<brittle::Faults>) -> Self {
+    pub(crate) async fn brittle(script: Script, faults: &Arc<Faults>) -> Self {
         let place = Arc::new(tempfile::tempdir().unwrap());
-        let root = brittle::BrittleDir::open(place.path(), faults);
+        let root = FaultyDir::over(FsDir::open(place.path()).unwrap(), faults);
         Self::over(place, root, script, Limits::default()).await
     }
 
     async fn over(place: Arc<TempDir>, root: Arc<dyn Dir>, script: Script, limits: Limits) -> Self {
+        Self::try_over(place, root, script, limits).await.unwrap()
+    }
+
+    pub(crate) async fn try_over(
+        place: Arc<TempDir>,
+        root: Arc<dyn Dir>,
+        script: Script,
+        limits: Limits,
+    ) -> Result<Self, SupervisorError> {
         let supervisor = Supervisor::new(owner(1).session, limits, root);
         let journal = Arc::new(Journal::default());
-        supervisor.activate(Services::new(journal.clone(), journal.clone())).await.unwrap();
-        Self { supervisor, runner: ScriptedRunner::new(script), journal, owner: owner(1), place }
+        supervisor.activate(Services::new(journal.clone(), journal.clone())).await?;
+        Ok(Self { supervisor, runner: ScriptedRunner::new(script), journal, owner: owner(1), place })
     }
 
     /// The same directory under a new supervisor, as after a crash: the old one never shut down.
@@ -252,6 +260,11 @@ impl Yard {
         names.sort();
         names
     }
+}
+
+/// No write works, until the faults are healed.
+pub(crate) fn full_disk() -> Fault {
+    Fault::on(&[Operation::Write]).with(Failure::NoSpace)
 }
 
 /// Polls until it holds; on a paused clock that costs no time.
