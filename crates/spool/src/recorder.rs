@@ -158,18 +158,35 @@ impl Recorder {
             return Ok(current.len);
         }
         // One that never got a frame, and without which the stream went on.
-        if let Some(abandoned) = self.current.take() {
+        let abandoned = self.current.take();
+        let tells_the_end = abandoned.as_ref().is_some_and(|current| self.milestone == Some(current.base));
+        if let Some(abandoned) = abandoned.as_ref().filter(|_| !tells_the_end) {
             self.discard(abandoned.base, abandoned.size);
         }
         let base = self.recorded;
-        let dir = self.dir()?;
-        let (file, size) = match self.recycle(&*dir, base) {
-            Some(recycled) => recycled,
-            None => (create(&*dir, base)?, 0),
+        let (file, size) = match self.make(base) {
+            Ok(made) => made,
+            Err(error) => {
+                self.current = abandoned.filter(|_| tells_the_end);
+                return Err(error);
+            }
         };
         self.names_unsynced = true;
         self.current = Some(Current { base, file, len: 0, size });
+        if let Some(abandoned) = abandoned.filter(|_| tells_the_end) {
+            self.pass_milestone()?;
+            self.discard(abandoned.base, abandoned.size);
+        }
         Ok(0)
+    }
+
+    /// The file of the segment that begins at `base`, and its size.
+    fn make(&mut self, base: u64) -> io::Result<(Arc<dyn File>, u64)> {
+        let dir = self.dir()?;
+        match self.recycle(&*dir, base) {
+            Some(recycled) => Ok(recycled),
+            None => Ok((create(&*dir, base)?, 0)),
+        }
     }
 
     /// Makes the spare file the one of the segment that begins at `base`, when there is a spare and this works.
@@ -398,7 +415,14 @@ impl Recorder {
         };
         let mut result = Ok(());
         for (base, before) in unsynced {
-            let synced = self.file(base).and_then(|file| file.sync());
+            let file = match self.file(base) {
+                Ok(file) => file,
+                Err(error) => {
+                    result = result.and(Err(error)); // nothing was asked of the disk yet
+                    continue;
+                }
+            };
+            let synced = file.sync();
             let after = if before == Sync::Failed || synced.is_err() { Sync::Failed } else { Sync::Done };
             let mut state = self.shared.lock();
             state.degraded |= after == Sync::Failed;

@@ -25,6 +25,8 @@ enum Act {
     Append(Vec<usize>),
     Resize,
     Sync,
+    /// Syncs while the disk is full, which fails.
+    SyncFull,
     /// The process dies, and another one goes on.
     Recover,
     /// The disk is full for the next append, but for so many bytes.
@@ -183,6 +185,11 @@ impl Scene {
                         promise.synced = Some(found(&spool.reader()));
                     }
                 }
+                Act::SyncFull => {
+                    faults.set_room(0);
+                    assert!(spool.sync().is_err());
+                    faults.heal();
+                }
                 Act::Recover => {
                     drop(spool);
                     match recover(&dir) {
@@ -330,6 +337,13 @@ fn recording_holes() {
     }
     acts.extend([Act::Sync, Act::Full(0), append(&[44]), Act::Sync, Act::Finish]);
     cut("holes", &scene(SMALL, &acts), 20);
+    // The newest segment gets its name, and no frame before the stream has gone on without it.
+    let mut acts = vec![append(&[16_000, 304]), Act::Sync, Act::Full(0), append(&[900]), Act::SyncFull];
+    for size in [39_000, 39_000] {
+        acts.extend([Act::Full(0), append(&[size])]);
+    }
+    acts.extend([append(&[10]), append(&[5]), Act::Sync]);
+    cut("a segment without frames", &scene(SMALL, &acts), 15);
     let refused = [
         Operation::CreateDir,
         Operation::CreateFile,
