@@ -15,7 +15,7 @@ use crate::scene::{Scene, assert_emptied, eventually, on_each_tier, runner, star
 /// `nobody`, by convention.
 const UID: u32 = 65534;
 /// Names a copy of this program that is root whoever executes it.
-const SETUID_PROGRAM: &str = "PROCYARD_TEST_SETUID_PROGRAM";
+pub(crate) const SETUID_PROGRAM: &str = "PROCYARD_TEST_SETUID_PROGRAM";
 
 pub(crate) fn trials() -> Vec<Trial> {
     if nix::unistd::geteuid().is_root() {
