@@ -14,6 +14,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
+use rand::TryRng as _;
+use rand::rngs::SysRng;
 
 use crate::sys::{self, Pid};
 use crate::tree::Stat;
@@ -132,7 +134,9 @@ impl Base {
     pub(crate) fn create(own: &Path) -> io::Result<Self> {
         // A sweep can meet a directory between its making and its marking, and then takes it away.
         for _ in 0..8 {
-            let path = own.join(format!("{PREFIX}{:016x}", rand::random::<u64>()));
+            // Shims make some, too: forked from one guardian, they would all draw the same from a generator in memory.
+            let name = SysRng.try_next_u64().map_err(io::Error::other)?;
+            let path = own.join(format!("{PREFIX}{name:016x}"));
             DirBuilder::new().create(&path)?;
             let Ok(dir) = File::open(&path) else { continue };
             if dir.try_lock().is_ok() && path.metadata().is_ok_and(|met| is_same(&met, &dir)) {

@@ -291,12 +291,17 @@ fn kills_of_version_2(path: &Path) -> u32 {
     }
 }
 
-/// Each cgroup counts its own, so those that the command made below are gone through; they are limited by this one. Before
-/// Linux 4.13 there is no count.
+/// Each cgroup counts its own, so those that the command made below are gone through; they are limited by this one. The peak
+/// of use tells whether this limit was reached: counts of failures are 0 on newer kernels. Before Linux 4.13 there is no
+/// count of kills.
 fn kills_of_version_1(path: &Path) -> u32 {
-    let reached = ["memory.failcnt", "memory.memsw.failcnt"].into_iter().any(|file| {
-        std::fs::read_to_string(path.join(file))
-            .is_ok_and(|count| count.trim().parse::<u64>().is_ok_and(|count| count > 0))
+    /// What is asked for at a time, at most, where its failure kills.
+    const ORDER_MAX: u64 = 64 << 10;
+    let value = |file: &str| std::fs::read_to_string(path.join(file)).ok()?.trim().parse::<u64>().ok();
+    let reached = ["memory", "memory.memsw"].into_iter().any(|kind| {
+        let peak = value(&format!("{kind}.max_usage_in_bytes"));
+        let limit = value(&format!("{kind}.limit_in_bytes"));
+        peak.zip(limit).is_some_and(|(peak, limit)| peak >= limit.saturating_sub(ORDER_MAX))
     });
     if reached { u32::try_from(kills_below(path, DEPTH_MAX)).unwrap_or(u32::MAX) } else { 0 }
 }
@@ -343,19 +348,47 @@ mod tests {
         assert_eq!(kills("low 0\nhigh 0\nmax 9\noom 2\noom_kill 3\noom_group_kill 0\n"), 3);
         assert_eq!(kills("low 0\nhigh 0\nmax 0\noom 0\noom_kill 3\n"), 0, "a shortage elsewhere");
         assert_eq!(kills(""), 0);
-        let kills = |failures, control| {
-            kills_of_version_1(
-                directory(&[("memory.failcnt", failures), ("memory.oom_control", control)]).path(),
-            )
+        let kills = |peak, control| {
+            let files = [
+                ("memory.limit_in_bytes", "1048576\n"),
+                ("memory.max_usage_in_bytes", peak),
+                ("memory.oom_control", control),
+            ];
+            kills_of_version_1(directory(&files).path())
         };
-        assert_eq!(kills("7\n", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n"), 1);
-        assert_eq!(kills("0\n", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n"), 0, "a shortage elsewhere");
-        assert_eq!(kills("7\n", "oom_kill_disable 0\nunder_oom 0\n"), 0, "an old kernel");
+        assert_eq!(kills("1048576\n", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n"), 1);
+        assert_eq!(
+            kills("1044480\n", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n"),
+            1,
+            "some pages at once"
+        );
+        assert_eq!(
+            kills("524288\n", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n"),
+            0,
+            "a shortage elsewhere"
+        );
+        assert_eq!(kills("1048576\n", "oom_kill_disable 0\nunder_oom 0\n"), 0, "an old kernel");
+    }
+
+    #[test]
+    fn with_swap_the_limit_of_both_together_may_be_the_one_that_was_reached() {
+        let group = directory(&[
+            ("memory.limit_in_bytes", "1048576"),
+            ("memory.max_usage_in_bytes", "524288"),
+            ("memory.memsw.limit_in_bytes", "1048576"),
+            ("memory.memsw.max_usage_in_bytes", "1048576"),
+            ("memory.oom_control", "oom_kill 1\n"),
+        ]);
+        assert_eq!(kills_of_version_1(group.path()), 1);
     }
 
     #[test]
     fn deaths_in_what_the_command_made_below_are_counted_in() {
-        let group = directory(&[("memory.failcnt", "1"), ("memory.oom_control", "oom_kill 1\n")]);
+        let group = directory(&[
+            ("memory.limit_in_bytes", "8192"),
+            ("memory.max_usage_in_bytes", "8192"),
+            ("memory.oom_control", "oom_kill 1\n"),
+        ]);
         let below = group.path().join("below");
         std::fs::create_dir(&below).unwrap();
         std::fs::write(below.join("memory.oom_control"), "oom_kill 2\n").unwrap();

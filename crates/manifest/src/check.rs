@@ -8,8 +8,8 @@ use procyard_core::{DIAGNOSTIC_MAX, EventKind, Owner, State, matrix_admits};
 
 use crate::error::ManifestError;
 use crate::record::{
-    AccessRecord, COMMAND_MAX, CommandRecord, LABEL_MAX, Manifest, PATHS_MAX, TRANSFERS_MAX, VERSION,
-    WORD_MAX, WORKDIR_MAX,
+    AccessRecord, COMMAND_MAX, CommandRecord, LABEL_MAX, Manifest, PATHS_MAX, TRANSFERS_MAX, WORD_MAX,
+    WORKDIR_MAX,
 };
 
 fn ensure(holds: bool, field: &'static str, problem: &'static str) -> Result<(), ManifestError> {
@@ -28,7 +28,10 @@ impl Manifest {
     /// Whether the manifest is valid by itself: sizes within their bounds, times and outcome as its state has them,
     /// an end that the lifecycle matrix knows, a trail of owners that leads to the present one.
     pub fn check(&self) -> Result<(), ManifestError> {
-        ensure(self.version == VERSION, "version", "is not the one that is written")?;
+        ensure(self.version == self.version_needed(), "version", "is not the one that is written")?;
+        let told = self.limits.as_ref().is_none_or(procyard_core::EffectiveLimits::is_bounded);
+        ensure(told, "limits", "have too long a reason")?;
+        ensure(self.memory_kills == 0 || self.limits.is_some(), "memory_kills", "were by no limit")?;
         self.command.check()?;
         self.access.check()?;
         ensure(self.tier.len() <= WORD_MAX, "tier", "is too long")?;
@@ -93,6 +96,7 @@ impl Manifest {
             fixed(self.deadline_at == stored.deadline_at, "deadline_at")?;
             fixed(self.stop_requested == stored.stop_requested, "stop_requested")?;
             fixed(self.outcome == stored.outcome, "outcome")?;
+            fixed(self.memory_kills == stored.memory_kills, "memory_kills")?;
         }
         self.check_onward(stored)
     }
@@ -103,6 +107,7 @@ impl Manifest {
         fixed(self.identity.origin == stored.identity.origin, "origin")?;
         fixed(self.command == stored.command, "command")?;
         fixed(self.access == stored.access, "access")?;
+        fixed(self.limits == stored.limits, "limits")?;
         fixed(self.terminal.is_some() == stored.terminal.is_some(), "terminal")?;
         fixed(self.stdin == stored.stdin, "stdin")?;
         fixed(self.background == stored.background, "background")?;
@@ -125,6 +130,7 @@ impl Manifest {
 
     fn check_onward(&self, stored: &Manifest) -> Result<(), ManifestError> {
         onward(self.handed_over || !stored.handed_over, "handed_over")?;
+        onward(self.memory_kills >= stored.memory_kills, "memory_kills")?;
         onward(self.storage_degraded || !stored.storage_degraded, "storage_degraded")?;
         onward(self.published.completion || !stored.published.completion, "published.completion")?;
         onward(self.published.notification || !stored.published.notification, "published.notification")?;

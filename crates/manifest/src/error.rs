@@ -21,7 +21,7 @@ pub enum LoadError {
         why: String,
     },
     /// A later version of the format; open it with the procyard that wrote it.
-    #[error("the manifest has format version {version}; this procyard reads up to 1")]
+    #[error("the manifest has format version {version}; this procyard reads up to 2")]
     Newer {
         /// The version that it says.
         version: u64,

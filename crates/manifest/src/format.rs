@@ -1,7 +1,8 @@
-//! A manifest as bytes: version 1.
+//! A manifest as bytes: versions 1 and 2.
 //!
-//! A later version adds its own reader beside this one; files of version 1 are read for ever. A field that version 1
-//! does not have is refused rather than dropped: whoever adds one raises the version.
+//! Files of every version are read for ever. Version 2 is version 1 with fields that may be absent, so one reader has both;
+//! a version that is more than that adds its own reader beside this one. A field that no version has is refused rather
+//! than dropped: whoever adds one raises the version. What needs no field of version 2 is written as version 1.
 //!
 //! Not for files: bytes in, bytes out.
 

@@ -4,13 +4,16 @@
 //! ([`check_update`](crate::Manifest::check_update)), how it reaches the disk ([`ManifestStore`](crate::ManifestStore)).
 
 use procyard_core::{
-    EventId, EventKind, GenerateError, Identity, LifecycleEvent, NotificationId, Outcome, Owner, Reason,
-    State, Timestamp, WorkspaceAccess, cut,
+    EffectiveLimits, EventId, EventKind, GenerateError, Identity, LifecycleEvent, NotificationId, Outcome,
+    Owner, Reason, State, Timestamp, WorkspaceAccess, cut,
 };
 use serde::{Deserialize, Serialize};
 
-/// The version of the format that this crate writes.
-pub const VERSION: u32 = 1;
+/// The latest version of the format that this crate writes and reads. A record says the earliest that has all its fields
+/// ([`Manifest::version_needed`]), so that an older procyard reads what it can understand.
+///
+/// 2 adds [`Manifest::limits`] and [`Manifest::memory_kills`].
+pub const VERSION: u32 = 2;
 /// The most that a recorded command takes, in bytes of UTF-8; what is longer is cut and marked.
 pub const COMMAND_MAX: usize = 32 * 1024;
 /// The most that recorded paths take together, in bytes of UTF-8.
@@ -33,7 +36,7 @@ pub const TRANSFERS_MAX: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// The version of the format: [`VERSION`].
+    /// The version of the format: [`Manifest::version_needed`].
     pub version: u32,
     /// Handle, owner and origin. Of these only the owner ever changes, by a transfer.
     pub identity: Identity,
@@ -43,6 +46,13 @@ pub struct Manifest {
     pub access: AccessRecord,
     /// The containment tier, as the runner names it. Open until the process runs.
     pub tier: String,
+    /// What became of the caps on what it may take; absent where none was asked for. Set before the first save by
+    /// [`Manifest::set_limits`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<EffectiveLimits>,
+    /// How many of its processes the kernel killed because its memory limit was reached. Known with the end.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub memory_kills: u32,
     /// Rows and columns, for a process on a terminal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminal: Option<TerminalRecord>,
@@ -89,6 +99,11 @@ pub struct Manifest {
     /// and never read back, so that nothing can act on a PID of yesterday.
     #[serde(default, skip_serializing_if = "Teardown::is_empty")]
     teardown: Teardown,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde passes a field")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// A command as it was asked for; the line or the arguments, not both.
@@ -343,11 +358,13 @@ impl Manifest {
         created_at: Timestamp,
     ) -> Self {
         Self {
-            version: VERSION,
+            version: 1,
             identity,
             command,
             access,
             tier: String::new(),
+            limits: None,
+            memory_kills: 0,
             terminal: None,
             stdin: StdinRecord::None,
             background: false,
@@ -373,6 +390,17 @@ impl Manifest {
     /// crash, cut to [`TEARDOWN_MAX`] bytes. There is no way to read it back: a PID in a record is never trusted.
     pub fn set_teardown(&mut self, note: &str) {
         self.teardown = Teardown(cut(note, TEARDOWN_MAX).to_owned());
+    }
+
+    /// Records what became of the caps that were asked for, which takes version 2.
+    pub fn set_limits(&mut self, limits: Option<EffectiveLimits>) {
+        self.limits = limits;
+        self.version = self.version_needed();
+    }
+
+    /// The earliest version of the format that has every field of this record.
+    pub const fn version_needed(&self) -> u32 {
+        if self.limits.is_some() || self.memory_kills > 0 { 2 } else { 1 }
     }
 
     /// Makes it terminal, and drops what was noted about the running process. What is not valid is refused by the

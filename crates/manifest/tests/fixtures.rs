@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use common::sample;
-use procyard_core::State;
+use procyard_core::{EffectiveLimits, Enforcement, State};
 use procyard_manifest::{LoadError, Manifest};
 use proptest::prelude::*;
 
@@ -26,6 +26,22 @@ fn expected(state: State) -> Manifest {
     manifest
 }
 
+/// A sample with what version 2 adds.
+fn limited(state: State) -> Manifest {
+    let mut manifest = expected(state);
+    manifest.set_limits(Some(EffectiveLimits {
+        memory_max: Some(Enforcement::InForce(64 << 20)),
+        pids_max: Some(Enforcement::not("no pids controller: version 2 is not to be had")),
+        nice: Some(Enforcement::InForce(-5)),
+        oom_score_adj: Some(Enforcement::InForce(500)),
+        core_max: Some(Enforcement::InForce(0)),
+    }));
+    if state.is_terminal() {
+        manifest.memory_kills = 2;
+    }
+    manifest
+}
+
 #[test]
 fn every_manifest_of_version_1_reads_as_what_was_written() {
     for state in State::ALL {
@@ -42,10 +58,40 @@ fn version_1_is_written_byte_for_byte_as_it_always_was() {
 }
 
 #[test]
+fn version_2_is_read_and_written_byte_for_byte_as_it_always_was() {
+    for (name, manifest) in [("running", limited(State::Running)), ("failed", limited(State::Failed))] {
+        let file = fixture(&format!("v2/{name}.manifest.json"));
+        assert_eq!(Manifest::from_json(&file).unwrap(), manifest, "{name}");
+        let written = String::from_utf8(manifest.to_json().unwrap()).unwrap();
+        assert_eq!(written, String::from_utf8(file).unwrap(), "{name}");
+    }
+}
+
+#[test]
+fn a_manifest_says_the_earliest_version_that_has_its_fields() {
+    assert_eq!((sample(State::Failed).version, limited(State::Failed).version), (1, 2));
+    let refused = |manifest: Manifest, change: &dyn Fn(&mut Manifest)| {
+        let mut wrong = manifest;
+        change(&mut wrong);
+        assert!(wrong.check().is_err(), "{wrong:?}");
+    };
+    for version in [1, 3] {
+        refused(limited(State::Failed), &|manifest| manifest.version = version);
+    }
+    refused(sample(State::Failed), &|manifest| manifest.version = 2);
+    // Deaths by a limit that there was not.
+    refused(limited(State::Failed), &|manifest| manifest.limits = None);
+    let unbounded = Enforcement::NotEnforced("x".repeat(257));
+    refused(limited(State::Failed), &|manifest| {
+        manifest.limits.as_mut().unwrap().nice = Some(unbounded.clone());
+    });
+}
+
+#[test]
 fn a_manifest_of_a_later_version_is_told_apart_whatever_it_holds() {
     assert!(matches!(
         Manifest::from_json(&fixture("later.manifest.json")),
-        Err(LoadError::Newer { version: 2 })
+        Err(LoadError::Newer { version: 3 })
     ));
 }
 

@@ -117,7 +117,7 @@ fn a_symbolic_link_is_not_followed() {
 
 #[test]
 fn what_does_not_load_is_not_overwritten() {
-    for bytes in [&b"{}"[..], b"", b"\xff", br#"{"version": 2}"#] {
+    for bytes in [&b"{}"[..], b"", b"\xff", br#"{"version": 3}"#] {
         let place = Place::new();
         fs::write(place.manifest(&admitted(1)), bytes).unwrap();
         let store = place.store();
@@ -295,7 +295,7 @@ fn a_scan_reports_each_bad_entry_and_hides_no_healthy_one() {
         fs::write(place.manifest(&sample(state)), sample(state).to_json().unwrap()).unwrap();
     }
     fs::write(place.manifest(&admitted(1)), "rubbish").unwrap();
-    fs::write(place.manifest(&admitted(2)), r#"{"version": 2}"#).unwrap();
+    fs::write(place.manifest(&admitted(2)), r#"{"version": 3}"#).unwrap();
     fs::write(place.path("stranger.manifest.json"), "{}").unwrap();
     fs::create_dir(place.manifest(&admitted(3))).unwrap();
     for other in ["anchor.json", "lock", "journal.sqlite3", "notes.txt"] {
@@ -305,7 +305,7 @@ fn a_scan_reports_each_bad_entry_and_hides_no_healthy_one() {
     assert_eq!(scan.manifests.len(), State::ALL.len());
     assert!(scan.corrupt.iter().all(|(_, error)| matches!(error, LoadError::Corrupt { .. })));
     assert_eq!(scan.corrupt.len(), 3);
-    assert_eq!(scan.newer, [(manifest_name(&admitted(2).identity.handle), 2)]);
+    assert_eq!(scan.newer, [(manifest_name(&admitted(2).identity.handle), 3)]);
     assert_eq!(scan.swept_temporaries, 0);
     assert_eq!(place.names().len(), State::ALL.len() + 8, "nothing was removed");
 }

@@ -205,7 +205,8 @@ fn groups(of: Recorded) -> Vec<PathBuf> {
 }
 
 async fn begin(runner: &HostRunner, scene: &Scene) -> (Box<dyn Process>, Vec<PathBuf>) {
-    let line = r#"(setsid bash -c "$STAY" &) ; eval "$STAY""#;
+    // The leader is the first that records itself.
+    let line = r#"eval "$RECORD"; (setsid bash -c "$STAY" &); exec sleep 1000"#;
     let both = limits(Some(MEMORY_MAX), Some(16));
     let process = start(runner, limited(scene, line, both)).await.unwrap();
     let recorded = scene.wait_for_records(2);
@@ -238,9 +239,7 @@ async fn groups_go_without_shim(tier: Tier) {
     let runner = runner(&tier).await;
     let scene = Scene::new();
     let (process, made) = begin(&runner, &scene).await;
-    // The other one's parent has ended, so it came to the shim as well.
-    let parents: Vec<_> = scene.recorded().iter().map(Recorded::parent_now).collect();
-    parents[0].signal(Number::SIGKILL);
+    scene.recorded()[0].parent_now().signal(Number::SIGKILL);
     assert_emptied(&*process).await;
     scene.assert_no_survivor();
     assert_eq!(gone(&made), Some(()));

@@ -117,7 +117,8 @@ async fn reaches_no_other(tier: Tier) {
 async fn stopped(tier: Tier) {
     let runner = runner(&tier, scoped()).await;
     let scene = Scene::new();
-    let line = r#"(setsid bash -c 'trap "" TERM; eval "$STAY"' &); eval "$STAY""#;
+    // The leader is the first that records itself.
+    let line = r#"eval "$RECORD"; (setsid bash -c 'trap "" TERM; eval "$STAY"' &); exec sleep 1000"#;
     let process = start(&runner, scene.request(line)).await.unwrap();
     scene.wait_for_records(2);
     within(process.signal(Signal::Terminate)).await.unwrap();
@@ -128,11 +129,7 @@ async fn stopped(tier: Tier) {
     let scene = Scene::new();
     let process = start(&runner, scene.request(line)).await.unwrap();
     let recorded = scene.wait_for_records(2);
-    let shim = recorded.iter().map(Recorded::parent_now).find(|parent| {
-        std::fs::read_to_string(format!("/proc/{}/comm", parent.pid))
-            .is_ok_and(|name| name == "procyard-shim\n")
-    });
-    shim.unwrap().signal(Number::SIGKILL);
+    recorded[0].parent_now().signal(Number::SIGKILL);
     assert_eq!(within(process.emptied()).await, TreeProof::Empty);
     scene.assert_no_survivor();
 }
