@@ -1,6 +1,7 @@
 //! Caps on memory and processes of a tree: where the kernel's controllers can be used, and what they count.
 //!
-//! Where our cgroup of version 2 has the controllers to give, a tree's own leaf gets the limits. Elsewhere a tree that has
+//! Where a cgroup of version 2 has the controllers to give, our own or one that was handed over to us with ours in it
+//! ([`beside`]), a tree's own leaf gets the limits. Elsewhere a tree that has
 //! limits, and no other, gets a cgroup in each version 1 hierarchy that we may write: directly below our own, named and locked
 //! as a *base* is ([`crate::cgroup::Base`]), so that one that was abandoned is found and swept by the same rule.
 //! Files: `cgroup-v2.rst`, `cgroup-v1/memory.rst` and `cgroup-v1/pids.rst` of the kernel's `Documentation/admin-guide`.
@@ -9,17 +10,18 @@
 //! of its tree.
 
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::cgroup::{Base, DEPTH_MAX, Hierarchy, Leaf, nested, own_directory, write_to};
-use crate::sweep;
+use crate::cgroup::{Base, Hierarchy, Leaf, own_directory, write_to};
+use crate::limited::Limited;
+use crate::{sweep, sys};
 
 /// What a tree may be limited in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Controller {
+pub(crate) enum Controller {
     Memory,
     Pids,
 }
@@ -27,7 +29,7 @@ enum Controller {
 impl Controller {
     const ALL: [Controller; 2] = [Controller::Memory, Controller::Pids];
 
-    const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Controller::Memory => "memory",
             Controller::Pids => "pids",
@@ -35,7 +37,7 @@ impl Controller {
     }
 
     /// The file of version 1 that holds the limit.
-    const fn limit_file(self) -> &'static str {
+    pub(crate) const fn limit_file(self) -> &'static str {
         match self {
             Controller::Memory => "memory.limit_in_bytes",
             Controller::Pids => "pids.max",
@@ -59,7 +61,7 @@ pub(crate) struct Means {
 
 /// Where a controller's limits are set.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Place {
+pub(crate) enum Place {
     /// In the leaf of the tree.
     Leaf,
     /// In a cgroup of its own, below this one of version 1.
@@ -100,8 +102,31 @@ impl Place {
     }
 }
 
+/// The cgroup of version 2 above our own, where bases can be made that get controllers from it, as our own cannot give any
+/// while we are in it: where it was handed over to us and has controllers to give.
+///
+/// Handed over is what is our user's, what a service manager marked as delegated (`systemd.exec(5)`), and the top of what is
+/// mounted in a container.
+pub(crate) fn beside(own: &Path) -> Option<PathBuf> {
+    let above = own.parent()?;
+    let has_some = Controller::ALL.into_iter().any(|controller| offers(above, controller.name()));
+    (has_some && is_handed_over(above)).then(|| above.to_owned())
+}
+
+fn is_handed_over(cgroup: &Path) -> bool {
+    let user = nix::unistd::geteuid();
+    let of_our_user = !user.is_root() && cgroup.metadata().is_ok_and(|met| met.uid() == user.as_raw());
+    // The root of a whole machine has no such file.
+    let is_part = cgroup.join("cgroup.events").exists();
+    let is_top = cgroup.parent().is_none_or(|above| !above.join("cgroup.controllers").exists());
+    of_our_user
+        || (is_part && is_top)
+        || sys::is_marked(cgroup, c"trusted.delegate")
+        || sys::is_marked(cgroup, c"user.delegate")
+}
+
 /// Whether a cgroup of version 2 has the controller, and can give it to those below.
-fn offers(cgroup: &Path, controller: &str) -> bool {
+pub(crate) fn offers(cgroup: &Path, controller: &str) -> bool {
     std::fs::read_to_string(cgroup.join("cgroup.controllers"))
         .is_ok_and(|offered| offered.split_ascii_whitespace().any(|word| word == controller))
 }
@@ -112,7 +137,7 @@ fn ask(base: &Path, controller: &str) -> bool {
     base.parent().is_some_and(|own| offers(own, controller) && give(own, controller).is_ok())
 }
 
-fn give(cgroup: &Path, controller: &str) -> io::Result<()> {
+pub(crate) fn give(cgroup: &Path, controller: &str) -> io::Result<()> {
     write_to(&cgroup.join("cgroup.subtree_control"), &format!("+{controller}"))
 }
 
@@ -161,155 +186,14 @@ impl Controllers {
         leaf: Option<&Leaf>,
     ) -> io::Result<Limited> {
         let mut limited = Limited::default();
-        let set = self.set(&mut limited, memory_max, pids_max, leaf);
+        let set = pids_max
+            .map_or(Ok(()), |max| limited.limit_pids(&self.pids, leaf, max))
+            .and_then(|()| memory_max.map_or(Ok(()), |max| limited.limit_memory(&self.memory, leaf, max)));
         if set.is_err() {
             limited.remove();
         }
         set.map(|()| limited)
     }
-
-    fn set(
-        &self,
-        limited: &mut Limited,
-        memory_max: Option<u64>,
-        pids_max: Option<u32>,
-        leaf: Option<&Leaf>,
-    ) -> io::Result<()> {
-        if let Some(max) = pids_max {
-            let (_, path) = limited.place(Controller::Pids, &self.pids, leaf)?;
-            write_to(&path.join("pids.max"), &max.to_string())?;
-        }
-        if let Some(max) = memory_max {
-            let (version, path) = limited.place(Controller::Memory, &self.memory, leaf)?;
-            limit_memory(version, &path, max)?;
-            limited.memory = Some((version, path));
-        }
-        Ok(())
-    }
-}
-
-/// Memory and, where the kernel counts it, swap: together not more than `max` bytes.
-fn limit_memory(version: Version, path: &Path, max: u64) -> io::Result<()> {
-    let (limit, swap, of_swap) = match version {
-        // Swap of its own kind: none of it.
-        Version::Two => ("memory.max", "memory.swap.max", 0),
-        // Memory and swap in one number, which may not be less than that of memory alone.
-        Version::One => (Controller::Memory.limit_file(), "memory.memsw.limit_in_bytes", max),
-    };
-    write_to(&path.join(limit), &max.to_string())?;
-    match write_to(&path.join(swap), &of_swap.to_string()) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        set => set,
-    }
-}
-
-/// The limits of one tree.
-#[derive(Debug, Default)]
-pub(crate) struct Limited {
-    /// Its cgroups of version 1, each held by its lock. Those who are forked hold it, too.
-    groups: Vec<Base>,
-    /// Where deaths by the memory limit are counted.
-    memory: Option<(Version, PathBuf)>,
-    kills: u32,
-}
-
-impl Limited {
-    /// The cgroup for the limits of a controller; one of version 1 is made, once where two controllers share it.
-    fn place(
-        &mut self,
-        controller: Controller,
-        place: &Place,
-        leaf: Option<&Leaf>,
-    ) -> io::Result<(Version, PathBuf)> {
-        match (place, leaf) {
-            (Place::Leaf, Some(leaf)) => {
-                // The base gives it to its leaves only now, so that those without limits cost nothing.
-                if !offers(leaf.path(), controller.name())
-                    && let Some(base) = leaf.path().parent()
-                {
-                    give(base, controller.name())?;
-                }
-                Ok((Version::Two, leaf.path().to_owned()))
-            }
-            (Place::Below(own), _) => {
-                let made = self.groups.iter().find(|group| group.path().parent() == Some(own.as_path()));
-                let path = if let Some(group) = made {
-                    group.path().to_owned()
-                } else {
-                    let group = Base::create(own)?;
-                    let path = group.path().to_owned();
-                    self.groups.push(group);
-                    path
-                };
-                Ok((Version::One, path))
-            }
-            (Place::Leaf | Place::Nowhere(_), _) => Err(io::ErrorKind::Unsupported.into()),
-        }
-    }
-
-    /// Moves the calling process into the cgroups of version 1; into its leaf it gets by other ways.
-    pub(crate) fn enter(&self) -> Result<(), Errno> {
-        self.groups.iter().try_for_each(|group| {
-            write_to(&group.path().join("cgroup.procs"), "0")
-                .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)))
-        })
-    }
-
-    /// Looks how many the memory limit has killed; tells it when there are more than before.
-    pub(crate) fn new_kills(&mut self) -> Option<u32> {
-        let (version, path) = self.memory.as_ref()?;
-        let found = match version {
-            Version::Two => kills_of_version_2(path),
-            Version::One => kills_of_version_1(path),
-        };
-        (found > self.kills).then(|| {
-            self.kills = found;
-            found
-        })
-    }
-
-    /// Removes the cgroups of version 1 that nothing lives in; true when none is left.
-    pub(crate) fn remove(&mut self) -> bool {
-        self.groups.retain(|group| group.remove().is_err());
-        self.groups.is_empty()
-    }
-}
-
-/// The number behind a name in a file of such lines.
-fn number(path: &Path, file: &str, name: &str) -> Option<u64> {
-    let text = std::fs::read_to_string(path.join(file)).ok()?;
-    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
-}
-
-/// Those below are counted in. Of a shortage of the whole machine, or of a cgroup above, it is not said that this limit was
-/// reached.
-fn kills_of_version_2(path: &Path) -> u32 {
-    const FILE: &str = "memory.events";
-    match (number(path, FILE, "oom"), number(path, FILE, "oom_kill")) {
-        (Some(1..), Some(kills)) => u32::try_from(kills).unwrap_or(u32::MAX),
-        _ => 0,
-    }
-}
-
-/// Each cgroup counts its own, so those that the command made below are gone through; they are limited by this one. The peak
-/// of use tells whether this limit was reached: counts of failures are 0 on newer kernels. Before Linux 4.13 there is no
-/// count of kills.
-fn kills_of_version_1(path: &Path) -> u32 {
-    /// What is asked for at a time, at most, where its failure kills.
-    const ORDER_MAX: u64 = 64 << 10;
-    let value = |file: &str| std::fs::read_to_string(path.join(file)).ok()?.trim().parse::<u64>().ok();
-    let reached = ["memory", "memory.memsw"].into_iter().any(|kind| {
-        let peak = value(&format!("{kind}.max_usage_in_bytes"));
-        let limit = value(&format!("{kind}.limit_in_bytes"));
-        peak.zip(limit).is_some_and(|(peak, limit)| peak >= limit.saturating_sub(ORDER_MAX))
-    });
-    if reached { u32::try_from(kills_below(path, DEPTH_MAX)).unwrap_or(u32::MAX) } else { 0 }
-}
-
-fn kills_below(path: &Path, depth: usize) -> u64 {
-    let own = number(path, "memory.oom_control", "oom_kill").unwrap_or(0);
-    let below = nested(path, depth).unwrap_or_default();
-    own + below.iter().map(|path| kills_below(path, depth - 1)).sum::<u64>()
 }
 
 #[cfg(test)]
@@ -329,70 +213,28 @@ mod tests {
     }
 
     #[test]
-    fn memory_and_swap_together_are_limited_in_both_versions() {
-        let two = directory(&[("memory.max", ""), ("memory.swap.max", "")]);
-        limit_memory(Version::Two, two.path(), 8192).unwrap();
-        assert_eq!((text(&two, "memory.max"), text(&two, "memory.swap.max")), ("8192".into(), "0".into()));
-        let one = directory(&[("memory.limit_in_bytes", ""), ("memory.memsw.limit_in_bytes", "")]);
-        limit_memory(Version::One, one.path(), 8192).unwrap();
-        assert_eq!(text(&one, "memory.limit_in_bytes"), "8192");
-        assert_eq!(text(&one, "memory.memsw.limit_in_bytes"), "8192");
-        let swapless = directory(&[("memory.max", "")]);
-        limit_memory(Version::Two, swapless.path(), 8192).unwrap();
-        assert!(limit_memory(Version::One, swapless.path(), 8192).is_err(), "no limit, no start");
-    }
-
-    #[test]
-    fn deaths_count_only_where_this_limit_was_reached() {
-        let kills = |events| kills_of_version_2(directory(&[("memory.events", events)]).path());
-        assert_eq!(kills("low 0\nhigh 0\nmax 9\noom 2\noom_kill 3\noom_group_kill 0\n"), 3);
-        assert_eq!(kills("low 0\nhigh 0\nmax 0\noom 0\noom_kill 3\n"), 0, "a shortage elsewhere");
-        assert_eq!(kills(""), 0);
-        let kills = |peak, control| {
-            let files = [
-                ("memory.limit_in_bytes", "1048576\n"),
-                ("memory.max_usage_in_bytes", peak),
-                ("memory.oom_control", control),
-            ];
-            kills_of_version_1(directory(&files).path())
+    fn the_top_of_a_container_is_handed_over_and_the_root_of_a_machine_is_not() {
+        let offer = ("cgroup.controllers", "memory pids\n");
+        let inside = |top: &tempfile::TempDir, name: &str| {
+            let own = top.path().join(name);
+            std::fs::create_dir(&own).unwrap();
+            std::fs::write(own.join("cgroup.controllers"), "memory pids\n").unwrap();
+            std::fs::write(own.join("cgroup.events"), "populated 1\n").unwrap();
+            own
         };
-        assert_eq!(kills("1048576\n", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n"), 1);
-        assert_eq!(
-            kills("1044480\n", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n"),
-            1,
-            "some pages at once"
-        );
-        assert_eq!(
-            kills("524288\n", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n"),
-            0,
-            "a shortage elsewhere"
-        );
-        assert_eq!(kills("1048576\n", "oom_kill_disable 0\nunder_oom 0\n"), 0, "an old kernel");
-    }
-
-    #[test]
-    fn with_swap_the_limit_of_both_together_may_be_the_one_that_was_reached() {
-        let group = directory(&[
-            ("memory.limit_in_bytes", "1048576"),
-            ("memory.max_usage_in_bytes", "524288"),
-            ("memory.memsw.limit_in_bytes", "1048576"),
-            ("memory.memsw.max_usage_in_bytes", "1048576"),
-            ("memory.oom_control", "oom_kill 1\n"),
-        ]);
-        assert_eq!(kills_of_version_1(group.path()), 1);
-    }
-
-    #[test]
-    fn deaths_in_what_the_command_made_below_are_counted_in() {
-        let group = directory(&[
-            ("memory.limit_in_bytes", "8192"),
-            ("memory.max_usage_in_bytes", "8192"),
-            ("memory.oom_control", "oom_kill 1\n"),
-        ]);
-        let below = group.path().join("below");
-        std::fs::create_dir(&below).unwrap();
-        std::fs::write(below.join("memory.oom_control"), "oom_kill 2\n").unwrap();
-        assert_eq!(kills_of_version_1(group.path()), 3);
+        let container = directory(&[offer, ("cgroup.events", "populated 1\n")]);
+        let own = inside(&container, "init");
+        assert_eq!(beside(&own).as_deref(), Some(container.path()));
+        assert_eq!(beside(container.path()), None, "what is above is no cgroup");
+        let poor = directory(&[("cgroup.controllers", "cpu\n"), ("cgroup.events", "populated 1\n")]);
+        assert_eq!(beside(&inside(&poor, "init")), None, "nothing to gain");
+        if nix::unistd::geteuid().is_root() {
+            let machine = directory(&[offer]);
+            assert_eq!(beside(&inside(&machine, "init")), None);
+            let service = inside(&container, "service");
+            std::fs::create_dir(service.join("main")).unwrap();
+            assert_eq!(beside(&service.join("main")), None, "a cgroup that is somebody else's to divide");
+        }
     }
 
     #[test]

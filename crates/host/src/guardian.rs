@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nix::fcntl::OFlag;
@@ -429,8 +430,16 @@ fn first_message(supervisor: &OwnedFd) -> Option<(WantedTier, Vec<OwnedFd>)> {
 
 fn prepare_cgroups() -> Result<(Base, Entry), String> {
     let own = cgroup::own_directory(Hierarchy::Unified)?;
-    crate::sweep::sweep(&own);
-    let base = Base::create(&own).map_err(|error| format!("no cgroup can be made below ours: {error}"))?;
+    let beside = controllers::beside(&own);
+    for place in beside.iter().chain([&own]) {
+        crate::sweep::sweep(place);
+    }
+    // Where limits can be set, if there is such a place; trees are contained as well in either.
+    beside.and_then(|place| base_in(&place).ok()).map_or_else(|| base_in(&own), Ok)
+}
+
+fn base_in(place: &Path) -> Result<(Base, Entry), String> {
+    let base = Base::create(place).map_err(|error| format!("no cgroup can be made below ours: {error}"))?;
     match cgroup::probe(&base) {
         Ok(entry) => Ok((base, entry)),
         Err(reason) => {

@@ -15,7 +15,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{AccessFlags, access, chdir, dup2_stderr, dup2_stdin, dup2_stdout, getppid, setsid};
 
 use crate::cgroup::Leaf;
-use crate::controllers::Limited;
+use crate::limited::Limited;
 use crate::limits::Bounds;
 use crate::sys::{self, CArray, Pid};
 use crate::wire::{Stage, StartBody};

@@ -48,6 +48,8 @@ mod guardian;
 #[cfg(target_os = "linux")]
 mod leader;
 #[cfg(target_os = "linux")]
+mod limited;
+#[cfg(target_os = "linux")]
 mod limits;
 #[cfg(target_os = "linux")]
 mod link;

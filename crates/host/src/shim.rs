@@ -18,8 +18,9 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signalfd::SignalFd;
 
 use crate::cgroup::{Base, Entry, Leaf};
-use crate::controllers::{Controllers, Limited};
+use crate::controllers::Controllers;
 use crate::leader::{Program, Stdio, become_command, parse_failure};
+use crate::limited::Limited;
 use crate::limits::{Bounds, errno_of};
 use crate::sys::{self, Pid, Reaped, Side};
 use crate::tree::{Pass, Round, Sweep};

@@ -16,6 +16,7 @@ use procyard_runner::{
 };
 use tokio::io::AsyncReadExt;
 
+use crate::deaths::kill_at_once;
 use crate::scene::{
     Recorded, Scene, assert_emptied, block_on, eventually, on_each_tier, request_at, runner, start, within,
 };
@@ -245,6 +246,18 @@ async fn groups_go_without_shim(tier: Tier) {
     assert_eq!(gone(&made), Some(()));
 }
 
+async fn groups_go_without_guardian(tier: Tier) {
+    let runner = runner(&tier).await;
+    let scene = Scene::new();
+    let (process, made) = begin(&runner, &scene).await;
+    let shim = scene.recorded()[0].parent_now();
+    kill_at_once(&[shim.parent_now(), shim]);
+    within(process.emptied()).await;
+    eventually("this process sweeps them", || gone(&made));
+    // What was in them was ended, also where nothing else would have.
+    scene.assert_no_survivor();
+}
+
 /// In a process of its own: a limited tree, until it is killed.
 pub(crate) fn be_limited_supervisor(tier: &str) {
     let tier = [Tier::CGROUP, Tier::SUBREAPER].into_iter().find(|known| known.as_str() == tier).unwrap();
@@ -278,12 +291,7 @@ async fn groups_are_swept(tier: Tier) {
     let guardian = shim.parent_now();
     let supervisor = guardian.parent_now();
     let doomed = [supervisor, guardian, shim];
-    for part in doomed {
-        part.signal(Number::SIGSTOP);
-    }
-    for part in doomed.iter().rev() {
-        part.signal(Number::SIGKILL);
-    }
+    kill_at_once(&doomed);
     child.wait().unwrap();
     eventually("all are gone", || doomed.iter().all(|part| !part.is_alive()).then_some(()));
     // A start of another test may sweep as well.
