@@ -103,14 +103,19 @@ impl ResourceLimits {
     /// ```
     pub fn effective(&self, said: EffectiveLimits) -> Option<EffectiveLimits> {
         fn told<T: Copy>(said: Option<Enforcement<T>>, asked: Option<T>) -> Option<Enforcement<T>> {
-            said.or_else(|| asked.map(|_| Enforcement::not(UNTOLD)))
+            match said {
+                // A runner is foreign code, and its words go into the record.
+                Some(Enforcement::NotEnforced(why)) => Some(Enforcement::not(&why)),
+                Some(in_force) => Some(in_force),
+                None => asked.map(|_| Enforcement::not(UNTOLD)),
+            }
         }
         (!self.is_empty()).then(|| EffectiveLimits {
             memory_max: told(said.memory_max, self.memory_max),
             pids_max: told(said.pids_max, self.pids_max),
             nice: told(said.nice, self.nice),
             oom_score_adj: told(said.oom_score_adj, self.oom_score_adj),
-            core_max: said.core_max,
+            core_max: told(said.core_max, None),
         })
     }
 }
@@ -149,5 +154,26 @@ impl ProcessRequest {
             limits: ResourceLimits::default(),
             origin,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use procyard_core::NOT_ENFORCED_MAX;
+
+    use super::*;
+
+    #[test]
+    fn a_runners_reason_is_cut_to_what_a_record_takes() {
+        let asked = ResourceLimits { memory_max: Some(1), ..ResourceLimits::default() };
+        let long = Enforcement::NotEnforced("why ".repeat(NOT_ENFORCED_MAX));
+        let said = EffectiveLimits {
+            memory_max: Some(long),
+            pids_max: Some(Enforcement::InForce(3)),
+            ..EffectiveLimits::default()
+        };
+        let effective = asked.effective(said).unwrap();
+        assert!(effective.is_bounded() && effective.memory_max.unwrap().why_not().is_some());
+        assert_eq!(effective.pids_max, Some(Enforcement::InForce(3)), "what the runner sets by itself");
     }
 }
