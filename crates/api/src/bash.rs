@@ -118,6 +118,40 @@ pub struct LeftoversReport {
     pub action: LeftoverAction,
 }
 
+/// What became of one cap: a value in force, or why there is none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LimitReport {
+    /// The value in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<i64>,
+    /// Why none is in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_enforced: Option<String>,
+}
+
+/// What became of the caps on what the command may take.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LimitsReport {
+    /// Bytes of memory of everything that it starts together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_max: Option<LimitReport>,
+    /// Processes and threads of everything that it starts together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pids_max: Option<LimitReport>,
+    /// CPU niceness.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nice: Option<LimitReport>,
+    /// How early it is ended when the machine is out of memory, -1000 to 1000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oom_score_adj: Option<LimitReport>,
+    /// Bytes of a core dump.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core_max: Option<LimitReport>,
+    /// How many of its processes were killed because its memory limit was reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_kills: Option<u32>,
+}
+
 /// Result of Bash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BashResult {
@@ -182,6 +216,9 @@ pub struct BashResult {
     /// True when it has a terminal.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tty: bool,
+    /// The caps on what it may take, where there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<LimitsReport>,
     /// What to do better next time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,

@@ -25,7 +25,7 @@ mod schema;
 mod stop;
 mod time;
 
-pub use bash::{BashArguments, BashResult, LeftoverChoice, LeftoversReport};
+pub use bash::{BashArguments, BashResult, LeftoverChoice, LeftoversReport, LimitReport, LimitsReport};
 pub use error::ErrorBody;
 pub use input::{DataEncoding, InputArguments, InputResult};
 pub use list::{ListArguments, ListEntry, ListResult};

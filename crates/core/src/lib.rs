@@ -65,6 +65,7 @@
 
 mod access;
 mod cause;
+mod effective;
 mod error;
 mod handle;
 mod identity;
@@ -82,6 +83,7 @@ mod time;
 
 pub use access::WorkspaceAccess;
 pub use cause::{Causes, Requester, StopKind, Verdict};
+pub use effective::{EffectiveLimits, Enforcement, NOT_ENFORCED_MAX};
 pub use error::{Effects, ErrorCode, PublicError};
 pub use handle::{GENERATE_RETRIES, GenerateError, HANDLE_TEXT_LEN, Handle, ParseHandleError};
 pub use identity::{

@@ -17,6 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::cgroup::Base;
+use crate::controllers;
 use crate::sweep;
 use crate::sys::{self, Pid};
 use crate::tree::{Round, Stat, own_children};
@@ -102,8 +103,10 @@ impl Aftermath {
         Next::Rest(rest)
     }
 
-    /// Ends what lives in the base, unless a shim still holds it; tells whether it is still there.
+    /// Ends what lives in the base, unless a shim still holds it; tells whether it is still there. The cgroups of limits
+    /// that nobody holds go, too.
     fn sweep(&self) -> bool {
+        controllers::sweep();
         let Some(path) = &self.base else { return false };
         if let Some(base) = Base::adopt(path.clone()) {
             sweep::end(&base);

@@ -4,7 +4,7 @@
 //! each tree gets a *leaf* in it. No controller is needed, so a version 2 hierarchy beside version 1 serves as well.
 //! Files: `Documentation/admin-guide/cgroup-v2.rst` of the kernel.
 //!
-//! Not for limits, and not for proving alone that a tree is empty: root can move itself elsewhere.
+//! Not for limits ([`crate::controllers`]), and not for proving alone that a tree is empty: root can move itself elsewhere.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -14,6 +14,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
+use rand::TryRng as _;
+use rand::rngs::SysRng;
 
 use crate::sys::{self, Pid};
 use crate::tree::Stat;
@@ -21,22 +23,66 @@ use crate::tree::Stat;
 /// How a base directory's name begins.
 pub(crate) const PREFIX: &str = "procyard-";
 /// Nested deeper than a command would, shallower than a stack.
-const DEPTH_MAX: usize = 64;
+pub(crate) const DEPTH_MAX: usize = 64;
+
+/// One of the hierarchies of cgroups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hierarchy {
+    /// Version 2, of which there is one.
+    Unified,
+    /// The one of version 1 that has this controller.
+    Of(&'static str),
+}
+
+impl Hierarchy {
+    /// What follows `ID:controllers:` in the line of `/proc/self/cgroup` that is about this hierarchy.
+    fn own_path(self, line: &[u8]) -> Option<&[u8]> {
+        match self {
+            Hierarchy::Unified => line.strip_prefix(b"0::"),
+            Hierarchy::Of(controller) => {
+                let mut fields = line.splitn(3, |byte| *byte == b':').skip(1);
+                let controllers = fields.next()?;
+                lists(controllers, controller).then(|| fields.next())?
+            }
+        }
+    }
+
+    /// Whether a mount of this type and with these options shows it.
+    fn is_mounted_as(self, kind: &[u8], options: &[u8]) -> bool {
+        match self {
+            Hierarchy::Unified => kind == b"cgroup2",
+            Hierarchy::Of(controller) => kind == b"cgroup" && lists(options, controller),
+        }
+    }
+}
+
+impl std::fmt::Display for Hierarchy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Hierarchy::Unified => f.write_str("cgroup version 2 hierarchy"),
+            Hierarchy::Of(controller) => write!(f, "cgroup version 1 hierarchy of {controller}"),
+        }
+    }
+}
+
+fn lists(words: &[u8], word: &str) -> bool {
+    words.split(|byte| *byte == b',').any(|listed| listed == word.as_bytes())
+}
 
 /// The directory of our own cgroup, from `/proc/self/mountinfo` and `/proc/self/cgroup` (`cgroups(7)`).
-pub(crate) fn own_directory() -> Result<PathBuf, String> {
+pub(crate) fn own_directory(hierarchy: Hierarchy) -> Result<PathBuf, String> {
     let mounts =
         std::fs::read("/proc/self/mountinfo").map_err(|e| format!("mountinfo is not readable: {e}"))?;
     let cgroups =
         std::fs::read("/proc/self/cgroup").map_err(|e| format!("own cgroup is not readable: {e}"))?;
-    directory_of(&mounts, &cgroups)
+    directory_of(hierarchy, &mounts, &cgroups)
 }
 
-fn directory_of(mounts: &[u8], cgroups: &[u8]) -> Result<PathBuf, String> {
+fn directory_of(hierarchy: Hierarchy, mounts: &[u8], cgroups: &[u8]) -> Result<PathBuf, String> {
     let own = cgroups
         .split(|byte| *byte == b'\n')
-        .find_map(|line| line.strip_prefix(b"0::"))
-        .ok_or("there is no cgroup version 2 hierarchy")?;
+        .find_map(|line| hierarchy.own_path(line))
+        .ok_or_else(|| format!("there is no {hierarchy}"))?;
     if own.starts_with(b"/..") {
         return Err("our cgroup is outside of the cgroup namespace".to_owned());
     }
@@ -45,7 +91,8 @@ fn directory_of(mounts: &[u8], cgroups: &[u8]) -> Result<PathBuf, String> {
         let mut fields = line.split(|byte| *byte == b' ');
         let (Some(root), Some(point)) = (fields.nth(3), fields.next()) else { continue };
         let mut rest = fields.skip_while(|field| *field != b"-");
-        if rest.nth(1) != Some(b"cgroup2") {
+        let (Some(kind), Some(options)) = (rest.nth(1), rest.nth(1)) else { continue };
+        if !hierarchy.is_mounted_as(kind, options) {
             continue;
         }
         let root = unescape(root);
@@ -54,7 +101,7 @@ fn directory_of(mounts: &[u8], cgroups: &[u8]) -> Result<PathBuf, String> {
             return Ok(Path::new(std::ffi::OsStr::from_bytes(&point)).join(below));
         }
     }
-    Err("no mounted cgroup version 2 hierarchy shows our cgroup".to_owned())
+    Err(format!("no mounted {hierarchy} shows our cgroup"))
 }
 
 /// Spaces and the like are three octal digits in mountinfo.
@@ -87,7 +134,9 @@ impl Base {
     pub(crate) fn create(own: &Path) -> io::Result<Self> {
         // A sweep can meet a directory between its making and its marking, and then takes it away.
         for _ in 0..8 {
-            let path = own.join(format!("{PREFIX}{:016x}", rand::random::<u64>()));
+            // Shims make some, too: forked from one guardian, they would all draw the same from a generator in memory.
+            let name = SysRng.try_next_u64().map_err(io::Error::other)?;
+            let path = own.join(format!("{PREFIX}{name:016x}"));
             DirBuilder::new().create(&path)?;
             let Ok(dir) = File::open(&path) else { continue };
             if dir.try_lock().is_ok() && path.metadata().is_ok_and(|met| is_same(&met, &dir)) {
@@ -123,10 +172,17 @@ impl Base {
         &self.path
     }
 
-    /// Kills everything below.
+    /// Kills everything below; process by process in version 1, which has no other way.
     pub(crate) fn kill(&self) -> io::Result<()> {
-        write_to(&self.path.join("cgroup.kill"), "1")?;
-        kill_leaderless(&self.path, DEPTH_MAX);
+        match write_to(&self.path.join("cgroup.kill"), "1") {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                kill_each(&self.path, DEPTH_MAX, &|_| true);
+            }
+            killed => {
+                killed?;
+                kill_leaderless(&self.path);
+            }
+        }
         Ok(())
     }
 
@@ -146,7 +202,7 @@ fn is_same(met: &std::fs::Metadata, dir: &File) -> bool {
     dir.metadata().is_ok_and(|own| own.ino() == met.ino() && own.dev() == met.dev())
 }
 
-fn write_to(path: &Path, text: &str) -> io::Result<()> {
+pub(crate) fn write_to(path: &Path, text: &str) -> io::Result<()> {
     OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes())
 }
 
@@ -180,6 +236,11 @@ impl Leaf {
         Ok(Self { path, dir })
     }
 
+    /// Where it is, for limits.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// What a fork straight into this cgroup needs.
     pub(crate) fn directory(&self) -> BorrowedFd<'_> {
         self.dir.as_fd()
@@ -200,7 +261,7 @@ impl Leaf {
     /// Kills the members whose first thread has ended while others run: `cgroup.kill` signals that thread, which
     /// wakes no other.
     pub(crate) fn kill_leaderless(&self) {
-        kill_leaderless(&self.path, DEPTH_MAX);
+        kill_leaderless(&self.path);
     }
 
     /// Stops or continues every member in place.
@@ -248,7 +309,7 @@ fn members_of(path: &Path) -> io::Result<Vec<Pid>> {
     Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
 }
 
-fn nested(path: &Path, depth: usize) -> io::Result<Vec<PathBuf>> {
+pub(crate) fn nested(path: &Path, depth: usize) -> io::Result<Vec<PathBuf>> {
     let mut nested = Vec::new();
     // Each nested cgroup is one link more than the two of an empty directory.
     if depth > 0 && path.metadata()?.nlink() > 2 {
@@ -262,9 +323,13 @@ fn nested(path: &Path, depth: usize) -> io::Result<Vec<PathBuf>> {
     Ok(nested)
 }
 
-fn kill_leaderless(path: &Path, depth: usize) {
+fn kill_leaderless(path: &Path) {
+    kill_each(path, DEPTH_MAX, &|stat| stat.is_leaderless());
+}
+
+fn kill_each(path: &Path, depth: usize, wanted: &dyn Fn(&Stat) -> bool) {
     for member in members_of(path).unwrap_or_default() {
-        if Stat::read(member).is_some_and(|stat| stat.is_leaderless())
+        if Stat::read(member).is_some_and(|stat| wanted(&stat))
             && let Ok(held) = sys::pidfd_open(member)
             // What is held now is the member, unless its number was given away; then the number is not listed, or
             // what is held is gone.
@@ -274,7 +339,7 @@ fn kill_leaderless(path: &Path, depth: usize) {
         }
     }
     for nested in nested(path, depth).unwrap_or_default() {
-        kill_leaderless(&nested, depth - 1);
+        kill_each(&nested, depth - 1, wanted);
     }
 }
 
@@ -349,7 +414,12 @@ mod tests {
 
     #[track_caller]
     fn check(mounts: &str, cgroups: &str, expect: Result<&str, &str>) {
-        let found = directory_of(mounts.as_bytes(), cgroups.as_bytes());
+        check_of(Hierarchy::Unified, mounts, cgroups, expect);
+    }
+
+    #[track_caller]
+    fn check_of(hierarchy: Hierarchy, mounts: &str, cgroups: &str, expect: Result<&str, &str>) {
+        let found = directory_of(hierarchy, mounts.as_bytes(), cgroups.as_bytes());
         match expect {
             Ok(path) => assert_eq!(found.unwrap(), Path::new(path)),
             Err(part) => assert!(found.unwrap_err().contains(part)),
@@ -369,5 +439,18 @@ mod tests {
         check(unified, "0::/../outside\n", Err("namespace"));
         check(unified, "8:pids:/y\n", Err("version 2"));
         check("", "0::/\n", Err("no mounted"));
+    }
+
+    #[test]
+    fn own_cgroup_of_a_controller_is_found_in_version_1_also_where_several_share_a_hierarchy() {
+        let mounts = "30 1 0:26 / /sys/fs/cgroup/cpu,pids rw - cgroup cgroup rw,cpu,pids\n\
+                      31 1 0:27 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n\
+                      32 1 0:28 /docker/1 /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
+        let cgroups = "8:cpu,pids:/y:z\n4:memory:/docker/1/a\n3:name=memory:/b\n0::/\n";
+        check_of(Hierarchy::Of("pids"), mounts, cgroups, Ok("/sys/fs/cgroup/cpu,pids/y:z"));
+        check_of(Hierarchy::Of("memory"), mounts, cgroups, Ok("/sys/fs/cgroup/memory/a"));
+        check_of(Hierarchy::Of("mem"), mounts, cgroups, Err("no cgroup version 1 hierarchy of mem"));
+        check_of(Hierarchy::Of("memory"), mounts, "4:memory:/c\n", Err("shows our cgroup"));
+        check(mounts, cgroups, Ok("/sys/fs/cgroup/unified/"));
     }
 }

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nix::fcntl::OFlag;
@@ -18,7 +19,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-use crate::cgroup::{self, Base, Entry};
+use crate::cgroup::{self, Base, Entry, Hierarchy};
+use crate::controllers::{self, Controllers};
 use crate::leader::Stdio;
 use crate::shim::{self, Seed};
 use crate::sys::{self, Pid, Reaped, Side};
@@ -78,6 +80,7 @@ struct Guardian {
     /// Never written to: its closing, however we end, is the message. `None` when shims were told to end.
     lifeline: Option<OwnedFd>,
     base: Option<(Base, Entry)>,
+    controllers: Controllers,
     held: Vec<OwnedFd>,
     shims: HashMap<Pid, u64>,
     /// Trees whose shims died before they were empty.
@@ -147,11 +150,13 @@ impl Guardian {
                 Err(reason) => (None, Some(reason)),
             },
         };
+        let controllers = Controllers::find(base.as_ref().map(|(base, _)| base));
         let hello = Hello {
             base: base.as_ref().map(|(base, _)| base.path().as_os_str().as_bytes().to_vec()),
             no_cgroup,
             proc_children: tree::kernel_lists_children(),
             clone_into_cgroup: base.as_ref().is_some_and(|(_, entry)| *entry == Entry::Cloned),
+            means: controllers.means(),
         };
         outbox.send(supervisor.as_fd(), &FromGuardian::Hello(hello));
         Some(Self {
@@ -161,6 +166,7 @@ impl Guardian {
             lifeline_of_shims,
             lifeline: Some(lifeline),
             base,
+            controllers,
             held,
             shims: HashMap::new(),
             orphaned: Vec::new(),
@@ -189,11 +195,20 @@ impl Guardian {
     /// In the child of a fork: gives up what is the guardian's, above all its end of the lifeline.
     fn become_shim(self, request: Request) -> ! {
         let Guardian {
-            supervisor, supervisor_life, signals, lifeline_of_shims, lifeline, base, held, ..
+            supervisor,
+            supervisor_life,
+            signals,
+            lifeline_of_shims,
+            lifeline,
+            base,
+            controllers,
+            held,
+            ..
         } = self;
         drop((supervisor, supervisor_life, lifeline));
         let Request { tree, body, stdio, control } = request;
-        shim::run(Seed { tree, body, stdio, control, lifeline: lifeline_of_shims, signals, base, held })
+        let lifeline = lifeline_of_shims;
+        shim::run(Seed { tree, body, stdio, control, lifeline, signals, base, controllers, held })
     }
 
     fn finish(self) -> i32 {
@@ -246,6 +261,7 @@ impl Guardian {
         if !childless && !tree::own_children().is_some_and(|children| children.iter().all(is_shim)) {
             return;
         }
+        controllers::sweep();
         let (base, supervisor, outbox) = (&self.base, &self.supervisor, &mut self.outbox);
         self.orphaned.retain(|tree| {
             let removed = base.as_ref().is_none_or(|(base, _)| match base.existing_leaf(*tree) {
@@ -413,9 +429,17 @@ fn first_message(supervisor: &OwnedFd) -> Option<(WantedTier, Vec<OwnedFd>)> {
 }
 
 fn prepare_cgroups() -> Result<(Base, Entry), String> {
-    let own = cgroup::own_directory()?;
-    crate::sweep::sweep(&own);
-    let base = Base::create(&own).map_err(|error| format!("no cgroup can be made below ours: {error}"))?;
+    let own = cgroup::own_directory(Hierarchy::Unified)?;
+    let beside = controllers::beside(&own);
+    for place in beside.iter().chain([&own]) {
+        crate::sweep::sweep(place);
+    }
+    // Where limits can be set, if there is such a place; trees are contained as well in either.
+    beside.and_then(|place| base_in(&place).ok()).map_or_else(|| base_in(&own), Ok)
+}
+
+fn base_in(place: &Path) -> Result<(Base, Entry), String> {
+    let base = Base::create(place).map_err(|error| format!("no cgroup can be made below ours: {error}"))?;
     match cgroup::probe(&base) {
         Ok(entry) => Ok((base, entry)),
         Err(reason) => {

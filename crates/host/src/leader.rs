@@ -15,6 +15,8 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{AccessFlags, access, chdir, dup2_stderr, dup2_stdin, dup2_stdout, getppid, setsid};
 
 use crate::cgroup::Leaf;
+use crate::limited::Limited;
+use crate::limits::Bounds;
 use crate::sys::{self, CArray, Pid};
 use crate::wire::{Stage, StartBody};
 
@@ -28,8 +30,7 @@ pub(crate) struct Program {
     workdir: CString,
     terminal: bool,
     umask: Option<u32>,
-    nice: Option<i32>,
-    oom_score_adj: Option<i32>,
+    pub(crate) bounds: Bounds,
 }
 
 impl Program {
@@ -52,8 +53,7 @@ impl Program {
             workdir: CString::new(body.workdir).ok()?,
             terminal: body.terminal,
             umask: body.umask,
-            nice: body.nice,
-            oom_score_adj: body.oom_score_adj,
+            bounds: body.bounds,
         })
     }
 }
@@ -80,10 +80,11 @@ pub(crate) fn become_command(
     program: &Program,
     stdio: &Stdio,
     leaf_to_enter: Option<&Leaf>,
+    limited: &Limited,
     shim: Pid,
     failure: OwnedFd,
 ) -> ! {
-    let (stage, errno) = match prepare(program, stdio, leaf_to_enter, shim) {
+    let (stage, errno) = match prepare(program, stdio, leaf_to_enter, limited, shim) {
         Ok(()) => (Stage::Exec, execute(program)),
         Err(failed) => failed,
     };
@@ -103,6 +104,7 @@ fn prepare(
     program: &Program,
     stdio: &Stdio,
     leaf_to_enter: Option<&Leaf>,
+    limited: &Limited,
     shim: Pid,
 ) -> Result<(), (Stage, Errno)> {
     let around = |errno| (Stage::Prepare, errno);
@@ -110,6 +112,7 @@ fn prepare(
     if let Some(leaf) = leaf_to_enter {
         leaf.enter().map_err(around)?;
     }
+    limited.enter().map_err(|errno| (Stage::Limits, errno))?;
     setsid().map_err(around)?;
     // A belt besides the subreaper: cleared by exec of a setuid program and not inherited by forks.
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).map_err(around)?;
@@ -124,19 +127,14 @@ fn prepare(
     }
     // Ours are all close-on-exec by birth; this is for what a program that embeds us may have leaked.
     sys::cloexec_from(3);
-    if let Some(nice) = program.nice {
-        sys::set_niceness(nice).map_err(around)?;
-    }
-    if let Some(score) = program.oom_score_adj {
-        std::fs::write("/proc/self/oom_score_adj", score.to_string())
-            .map_err(|error| around(Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO))))?;
-    }
+    program.bounds.set_own()?;
     if let Some(mask) = program.umask {
         sys::set_umask(mask);
     }
     chdir(program.workdir.as_c_str()).map_err(|errno| (Stage::Workdir, errno))?;
     crate::guardian::restore_signals();
-    sys::set_signal_mask(&SigSet::empty()).map_err(around)
+    sys::set_signal_mask(&SigSet::empty()).map_err(around)?;
+    program.bounds.give_up_privileges()
 }
 
 /// Tries each candidate as `execvp(3)` does. A file that the kernel does not take for a program is an error and never
@@ -179,8 +177,7 @@ mod tests {
             workdir: b"/".to_vec(),
             terminal: false,
             umask: None,
-            nice: None,
-            oom_score_adj: None,
+            bounds: Bounds::default(),
         };
         let found: Vec<_> =
             Program::new(body).unwrap().candidates.iter().map(|c| c.to_str().unwrap().to_owned()).collect();

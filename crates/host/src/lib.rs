@@ -37,6 +37,8 @@ mod options;
 mod aftermath;
 #[cfg(target_os = "linux")]
 mod cgroup;
+#[cfg(target_os = "linux")]
+mod controllers;
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;
 #[cfg(target_os = "linux")]
@@ -46,9 +48,15 @@ mod guardian;
 #[cfg(target_os = "linux")]
 mod leader;
 #[cfg(target_os = "linux")]
+mod limited;
+#[cfg(target_os = "linux")]
+mod limits;
+#[cfg(target_os = "linux")]
 mod link;
 #[cfg(target_os = "linux")]
 mod prepared;
+#[cfg(target_os = "linux")]
+mod privileges;
 #[cfg(target_os = "linux")]
 mod process;
 #[cfg(target_os = "linux")]
@@ -73,6 +81,9 @@ mod wire;
 #[cfg(not(target_os = "linux"))]
 pub use elsewhere::HostRunner;
 pub use enter::enter;
-pub use options::{ContainmentReport, GuardianProgram, HostError, HostOptions, SECRET_NAMES, TierChoice};
+pub use options::{
+    CgroupVersion, ContainmentReport, GuardianProgram, HostError, HostOptions, OomScoreRaise, SECRET_NAMES,
+    SignalScope, TierChoice,
+};
 #[cfg(target_os = "linux")]
 pub use runner::HostRunner;

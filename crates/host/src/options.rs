@@ -28,6 +28,29 @@ pub enum TierChoice {
     Require(Tier),
 }
 
+/// Whether commands are kept from signalling processes outside their own tree, by a Landlock domain (Linux 6.12).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SignalScope {
+    /// They are not: a command signals whom its user may, guardian and shims included.
+    #[default]
+    Off,
+    /// They are where the kernel can.
+    Preferred,
+    /// They are; where the kernel cannot, nothing is ever started.
+    Required,
+}
+
+/// How much a command's `oom_score_adj` is above this process's, so that the command is ended first when memory runs
+/// out. What is more than 1000 in the end is 1000; 0 leaves it as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OomScoreRaise(pub u16);
+
+impl Default for OomScoreRaise {
+    fn default() -> Self {
+        Self(500)
+    }
+}
+
 /// Names of environment variables that usually hold secrets, for [`HostOptions::env_filter`].
 pub const SECRET_NAMES: [&str; 8] = [
     "*_TOKEN",
@@ -64,6 +87,27 @@ pub struct HostOptions {
     pub adopt_orphans: bool,
     /// The file mode creation mask of commands; by default this process's.
     pub umask: Option<u32>,
+    /// How much sooner than this process a command is ended when memory runs out, where its request names no
+    /// `oom_score_adj`. Guardian and shims stay as this process is.
+    pub oom_score_raise: OomScoreRaise,
+    /// Leaves the core dumps of commands as they are set for this process. By default the soft limit is 0 (`RLIMIT_CORE`,
+    /// and only that: where the kernel pipes dumps to a program, that program decides).
+    pub keep_core_dumps: bool,
+    /// Sets `no_new_privs` (`PR_SET_NO_NEW_PRIVS`): set-user-ID programs, such as `sudo`, run without what they are for, so
+    /// that every descendant can be signalled.
+    pub no_new_privs: bool,
+    /// Whether commands are kept from signalling others: this process, guardian and shims, and other commands. Takes
+    /// `no_new_privs` with it. Tracing (`ptrace(2)`) is confined to the tree, too, as in every Landlock domain.
+    pub signal_scope: SignalScope,
+}
+
+/// A version of cgroups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CgroupVersion {
+    /// One hierarchy for each controller.
+    One,
+    /// One hierarchy for all.
+    Two,
 }
 
 /// What a host runner found on this machine, for a person who asks.
@@ -81,6 +125,12 @@ pub struct ContainmentReport {
     /// Whether a leader is born in its cgroup; without that it moves itself before exec, which costs milliseconds on
     /// some kernels.
     pub clone_into_cgroup: bool,
+    /// Whose controller enforces memory limits, or why nothing does.
+    pub memory_limit: Result<CgroupVersion, String>,
+    /// Whose controller enforces limits of processes, or why nothing does.
+    pub process_limit: Result<CgroupVersion, String>,
+    /// Whether commands can be kept from signalling others, or why not.
+    pub signal_scope: Result<(), String>,
 }
 
 /// Why there is no host runner.

@@ -11,13 +11,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use nix::errno::Errno;
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use procyard_core::WorkspaceAccess;
+use procyard_core::{EffectiveLimits, WorkspaceAccess};
 use procyard_runner::{
     PreparedProcess, Process, RunnerError, RunnerErrorKind, SpawnFailure, StdinMode, Tier,
 };
 use tokio::io::Interest;
 
 use crate::HostRunner;
+use crate::limits;
 use crate::link::{Link, OrphanNotice};
 use crate::process::{HostProcess, next_message};
 use crate::streams::{InputEnd, OutputEnd, input_pipe, output_pipe};
@@ -33,6 +34,7 @@ pub(crate) struct Prepared {
     pub(crate) runner: HostRunner,
     pub(crate) link: Arc<Link>,
     pub(crate) body: StartBody,
+    pub(crate) limits: EffectiveLimits,
     pub(crate) stdin: StdinMode,
     /// Opened when this was prepared, so that a missing one is known before anything is spawned.
     pub(crate) terminal: Option<Terminal>,
@@ -47,6 +49,10 @@ impl PreparedProcess for Prepared {
 
     fn tier(&self) -> Tier {
         self.link.tier()
+    }
+
+    fn effective_limits(&self) -> EffectiveLimits {
+        self.limits.clone()
     }
 
     async fn start(mut self: Box<Self>) -> Result<Box<dyn Process>, RunnerError> {
@@ -146,7 +152,7 @@ impl Prepared {
             Err(errno) => return Err(lost(errno)),
         }
         let successor = self.runner.link().await?;
-        if successor.tier() != self.link.tier() {
+        if successor.tier() != self.link.tier() || successor.hello.means != self.link.hello.means {
             // What was promised when this was prepared is not to be had any more.
             return Err(lost(Errno::EPIPE));
         }
@@ -158,6 +164,9 @@ impl Prepared {
 
 fn start_error(stage: Stage, errno: i32) -> RunnerError {
     let errno = Errno::from_raw(errno);
+    if let Some(error) = limits::start_error(stage, errno) {
+        return error;
+    }
     let failure = match (stage, errno) {
         (_, Errno::EAGAIN | Errno::ENOMEM | Errno::EMFILE | Errno::ENFILE) => SpawnFailure::Exhausted,
         (Stage::Workdir, _) => SpawnFailure::Workdir,
@@ -166,14 +175,7 @@ fn start_error(stage: Stage, errno: i32) -> RunnerError {
         (Stage::Exec, Errno::EACCES | Errno::EPERM) => SpawnFailure::PermissionDenied,
         (Stage::Exec, Errno::E2BIG) => SpawnFailure::TooLong,
         (Stage::Exec, _) => SpawnFailure::Other,
-        (Stage::Prepare, Errno::EACCES | Errno::EPERM) => {
-            return RunnerError::new(
-                RunnerErrorKind::Setup,
-                "a limit that was asked for may not be set by this user",
-            )
-            .with_source(io::Error::from(errno));
-        }
-        (Stage::SetUp | Stage::Prepare, _) => {
+        _ => {
             return RunnerError::new(
                 RunnerErrorKind::Setup,
                 "the command's surroundings could not be set up",

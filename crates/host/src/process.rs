@@ -35,6 +35,7 @@ const VERDICT_MAX: Duration = Duration::from_secs(2);
 struct Known {
     exited: Option<ExitStatus>,
     emptied: Option<TreeProof>,
+    memory_kills: u32,
 }
 
 #[derive(Debug)]
@@ -110,6 +111,9 @@ async fn listen(shared: Arc<Shared>, notice: OrphanNotice) {
             Some(FromShim::Exited { status }) => shared.known.send_modify(|known| {
                 known.exited = Some(ExitStatus { status: Some(WaitStatus(status)) });
             }),
+            Some(FromShim::MemoryKills { count }) => {
+                shared.known.send_modify(|known| known.memory_kills = count);
+            }
             Some(message @ (FromShim::Delivered { request, .. } | FromShim::Living { request, .. })) => {
                 shared.answer(request, message);
             }
@@ -247,6 +251,10 @@ impl Process for HostProcess {
         let mut known = self.shared.known.subscribe();
         let found = known.wait_for(|known| known.emptied.is_some()).await;
         found.ok().and_then(|known| known.emptied).unwrap_or(TreeProof::Unknown)
+    }
+
+    fn memory_kills(&self) -> u32 {
+        self.shared.known.borrow().memory_kills
     }
 
     async fn resize(&self, size: TerminalSize) -> Result<(), RunnerError> {

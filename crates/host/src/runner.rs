@@ -9,16 +9,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use procyard_runner::{
-    Capabilities, CommandSpec, PreparedProcess, ProcessRequest, ResourceLimits, Runner, RunnerError,
-    RunnerErrorKind, TerminalSize, Tier,
+    Capabilities, CommandSpec, PreparedProcess, ProcessRequest, Runner, RunnerError, RunnerErrorKind,
+    TerminalSize, Tier,
 };
 
+use crate::controllers::Version;
 use crate::environment::{DEFAULT_PATH, compose};
+use crate::limits::{self, Bounds, Defaults};
 use crate::link::Link;
 use crate::prepared::Prepared;
 use crate::terminal::Terminal;
 use crate::wire::{StartBody, WantedTier};
-use crate::{ContainmentReport, GuardianProgram, HostError, HostOptions, TierChoice};
+use crate::{
+    CgroupVersion, ContainmentReport, GuardianProgram, HostError, HostOptions, SignalScope, TierChoice,
+    privileges,
+};
 
 /// Starts commands of this machine, each in a tree that ends with its supervisor.
 ///
@@ -37,6 +42,7 @@ struct Inner {
     shell: Shell,
     report: ContainmentReport,
     terminals: bool,
+    defaults: Defaults,
     /// The guardian in use. Held for moments only.
     link: Mutex<Option<Arc<Link>>>,
     /// Held, on blocking threads only, while a guardian is started, so that there is one.
@@ -68,6 +74,10 @@ impl HostRunner {
         if options.umask.is_some_and(|mask| mask > 0o777) {
             return Err(HostError::InvalidSetting("umask"));
         }
+        let scope = privileges::can_scope_signals();
+        if let (SignalScope::Required, Err(why)) = (options.signal_scope, &scope) {
+            return Err(HostError::LifetimeEnforcementUnavailable(why.clone()));
+        }
         if options.adopt_orphans {
             nix::sys::prctl::set_child_subreaper(true).map_err(|errno| HostError::Guardian(errno.into()))?;
         }
@@ -84,13 +94,13 @@ impl HostRunner {
         let (link, options, program) =
             opening.await.map_err(|error| HostError::Guardian(std::io::Error::other(error)))?;
         let link = link?;
-        let report = report(&link);
         let inner = Inner {
+            defaults: Defaults::new(&options, &scope),
+            report: report(&link, scope),
             options,
             program,
             wanted,
             shell,
-            report,
             terminals: Terminal::open(TerminalSize::default()).is_ok(),
             link: Mutex::new(Some(link)),
             starting: Mutex::new(()),
@@ -142,7 +152,13 @@ impl Inner {
     }
 }
 
-fn report(link: &Link) -> ContainmentReport {
+fn report(link: &Link, signal_scope: Result<(), String>) -> ContainmentReport {
+    let means = |means: &Result<Version, String>| {
+        means.clone().map(|version| match version {
+            Version::One => CgroupVersion::One,
+            Version::Two => CgroupVersion::Two,
+        })
+    };
     let unavailable = link.hello.no_cgroup.iter().map(|reason| (Tier::CGROUP, reason.clone())).collect();
     let kernel = nix::sys::utsname::uname().map(|name| name.release().to_string_lossy().into_owned());
     ContainmentReport {
@@ -151,6 +167,9 @@ fn report(link: &Link) -> ContainmentReport {
         kernel: kernel.unwrap_or_default(),
         proc_children: link.hello.proc_children,
         clone_into_cgroup: link.hello.clone_into_cgroup,
+        memory_limit: means(&link.hello.means.memory),
+        process_limit: means(&link.hello.means.pids),
+        signal_scope,
     }
 }
 
@@ -177,25 +196,13 @@ fn invalid(field: &'static str, message: &str) -> RunnerError {
     RunnerError::new(RunnerErrorKind::InvalidRequest(field), message)
 }
 
-fn validate_limits(limits: &ResourceLimits) -> Result<(), RunnerError> {
-    if limits.memory_max.is_some() || limits.pids_max.is_some() {
-        return Err(invalid("limits", "memory and process limits are not enforced by this runner"));
-    }
-    if limits.nice.is_some_and(|nice| !(-20..=19).contains(&nice)) {
-        return Err(invalid("limits", "niceness is from -20 to 19"));
-    }
-    if limits.oom_score_adj.is_some_and(|score| !(-1000..=1000).contains(&score)) {
-        return Err(invalid("limits", "oom_score_adj is from -1000 to 1000"));
-    }
-    Ok(())
-}
-
 fn has_nul(bytes: &[u8]) -> bool {
     bytes.contains(&0)
 }
 
 impl Inner {
-    /// What is to be executed, or which field of the request is wrong.
+    /// What is to be executed, or which field of the request is wrong. Its bounds are not set yet: they are what the
+    /// guardian can enforce.
     fn body(&self, request: ProcessRequest) -> Result<StartBody, RunnerError> {
         if !request.workdir.is_absolute() {
             return Err(invalid("workdir", "the working directory must be absolute"));
@@ -204,7 +211,6 @@ impl Inner {
         if has_nul(workdir.as_os_str().as_bytes()) {
             return Err(invalid("workdir", "the working directory holds a NUL"));
         }
-        validate_limits(&request.limits)?;
         for (name, value) in &request.environment.changes {
             let name = name.as_bytes();
             if name.is_empty() || name.contains(&b'=') || has_nul(name) {
@@ -254,8 +260,7 @@ impl Inner {
             workdir: workdir.into_os_string().into_vec(),
             terminal: request.terminal.is_some(),
             umask: self.options.umask,
-            nice: request.limits.nice,
-            oom_score_adj: request.limits.oom_score_adj,
+            bounds: Bounds::default(),
         })
     }
 }
@@ -272,8 +277,12 @@ impl Runner for HostRunner {
             return Err(invalid("rows", "rows and cols are at least 1"));
         }
         let stdin = request.stdin;
-        let body = self.inner.body(request)?;
+        limits::validate(&request.limits)?;
+        let asked = request.limits.clone();
+        let mut body = self.inner.body(request)?;
         let link = self.link().await?;
+        let (bounds, limits) = Bounds::plan(&asked, self.inner.defaults, &link.hello.means);
+        body.bounds = bounds;
         let terminal = size.map(Terminal::open).transpose().map_err(|error| {
             RunnerError::new(
                 RunnerErrorKind::PtyUnavailable,
@@ -281,6 +290,6 @@ impl Runner for HostRunner {
             )
             .with_source(error)
         })?;
-        Ok(Box::new(Prepared { runner: self.clone(), link, body, stdin, terminal }))
+        Ok(Box::new(Prepared { runner: self.clone(), link, body, limits, stdin, terminal }))
     }
 }

@@ -18,7 +18,10 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signalfd::SignalFd;
 
 use crate::cgroup::{Base, Entry, Leaf};
+use crate::controllers::Controllers;
 use crate::leader::{Program, Stdio, become_command, parse_failure};
+use crate::limited::Limited;
+use crate::limits::{Bounds, errno_of};
 use crate::sys::{self, Pid, Reaped, Side};
 use crate::tree::{Pass, Round, Sweep};
 use crate::wire::{FromShim, Outbox, Received, Stage, StartBody, ToShim, WantedSignal, receive};
@@ -45,6 +48,7 @@ pub(crate) struct Seed {
     /// Readable when a child of the reading process changed (`signalfd(2)`: inherited ones serve the new process).
     pub(crate) signals: SignalFd,
     pub(crate) base: Option<(Base, Entry)>,
+    pub(crate) controllers: Controllers,
     /// Kept open for as long as the tree lives: a lock on one tells the next supervisor whether it does.
     pub(crate) held: Vec<OwnedFd>,
 }
@@ -97,6 +101,7 @@ struct Shim {
     signals: SignalFd,
     leader: Leader,
     leaf: Option<Leaf>,
+    limited: Limited,
     jobs: VecDeque<Job>,
     ending: Option<Ending>,
     outbox: Outbox,
@@ -157,13 +162,27 @@ impl Shim {
                 }
             },
         };
-        match fork_leader(&program, &seed.stdio, leaf.as_ref()) {
+        let Bounds { memory_max, pids_max, .. } = program.bounds;
+        let in_leaf = leaf.as_ref().map(|(leaf, _)| leaf);
+        let mut limited = match seed.controllers.limit(memory_max, pids_max, in_leaf) {
+            Ok(limited) => limited,
+            Err(error) => {
+                let failure = FromShim::Failed { stage: Stage::Limits, errno: errno_of(&error) as i32 };
+                Outbox::default().send(control.as_fd(), &failure);
+                if let Some((leaf, _)) = leaf {
+                    let _ = leaf.remove();
+                }
+                return None;
+            }
+        };
+        match fork_leader(&program, &seed.stdio, leaf.as_ref(), &limited) {
             Ok((pid, report)) => Some(Self {
                 control: Some(control),
                 lifeline: Some(seed.lifeline),
                 signals: seed.signals,
                 leader: Leader::Starting(pid, report),
                 leaf: leaf.map(|(leaf, _)| leaf),
+                limited,
                 jobs: VecDeque::new(),
                 ending: None,
                 outbox: Outbox::default(),
@@ -174,6 +193,7 @@ impl Shim {
             }),
             Err(errno) => {
                 failed(errno);
+                limited.remove();
                 if let Some((leaf, _)) = leaf {
                     let _ = leaf.remove();
                 }
@@ -203,6 +223,7 @@ impl Shim {
                     if self.leader.pid() == Some(pid) {
                         self.check_started();
                         self.leader = Leader::Reaped;
+                        self.tell_memory_kills();
                         self.tell(FromShim::Exited { status });
                     }
                 }
@@ -232,6 +253,7 @@ impl Shim {
     /// No child is left. A process that root moved to another cgroup was still a child; one that root took from us by
     /// other means may still be in the cgroup. Only when both agree is the tree empty.
     fn conclude(&mut self) {
+        self.tell_memory_kills();
         if let Some(leaf) = &self.leaf
             && leaf.remove().is_err()
         {
@@ -253,6 +275,8 @@ impl Shim {
                 self.tell(FromShim::Delivered { request, leader_alive, processes });
             }
         }
+        // What is not removed here, because a stranger was moved into it, is swept later.
+        self.limited.remove();
         self.tell(FromShim::Empty);
         if let (None, Some(base)) = (&self.lifeline, &self.base) {
             // Without a guardian the last shim clears up.
@@ -436,6 +460,12 @@ impl Shim {
         }
     }
 
+    fn tell_memory_kills(&mut self) {
+        if let Some(count) = self.limited.new_kills() {
+            self.tell(FromShim::MemoryKills { count });
+        }
+    }
+
     /// Waits until there is something to do, and takes in requests.
     fn wait(&mut self, more: bool) {
         let timers =
@@ -541,7 +571,12 @@ fn read_program(body: OwnedFd) -> Result<Program, Errno> {
 
 /// Forks the leader; gives its number and the pipe that tells whether it got to the command.
 #[expect(unsafe_code, reason = "forks the leader")]
-fn fork_leader(program: &Program, stdio: &Stdio, leaf: Option<&(Leaf, Entry)>) -> Result<(Pid, File), Errno> {
+fn fork_leader(
+    program: &Program,
+    stdio: &Stdio,
+    leaf: Option<&(Leaf, Entry)>,
+    limited: &Limited,
+) -> Result<(Pid, File), Errno> {
     let (report, failure) = nix::unistd::pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
     let shim = nix::unistd::getpid().as_raw();
     let (side, to_enter) = match leaf {
@@ -553,7 +588,7 @@ fn fork_leader(program: &Program, stdio: &Stdio, leaf: Option<&(Leaf, Entry)>) -
         None => (unsafe { sys::fork() }?, None),
     };
     match side {
-        Side::Child => become_command(program, stdio, to_enter, shim, failure),
+        Side::Child => become_command(program, stdio, to_enter, limited, shim, failure),
         Side::Parent(pid) => Ok((pid, File::from(report))),
     }
 }

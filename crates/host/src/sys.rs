@@ -5,8 +5,10 @@
 
 #![expect(unsafe_code, reason = "fork, clone3, execve, waitpid and pidfds; each block says why it is sound")]
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use nix::errno::Errno;
 use nix::sys::signal::SigSet;
@@ -245,6 +247,16 @@ pub(crate) fn exit_now(code: i32) -> ! {
 pub(crate) fn set_niceness(nice: i32) -> Result<(), Errno> {
     // SAFETY: no memory is passed.
     Errno::result(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) }).map(drop)
+}
+
+/// Whether a file has this extended attribute with the value `1`.
+pub(crate) fn is_marked(file: &Path, attribute: &CStr) -> bool {
+    let Ok(file) = CString::new(file.as_os_str().as_bytes()) else { return false };
+    let mut value = [0_u8; 2];
+    // SAFETY: both names are C strings, and at most the length of `value` is written to it.
+    let length =
+        unsafe { libc::getxattr(file.as_ptr(), attribute.as_ptr(), value.as_mut_ptr().cast(), value.len()) };
+    length == 1 && value[0] == b'1'
 }
 
 /// Sets the file mode creation mask of this process.

@@ -18,8 +18,11 @@ use nix::sys::socket::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::controllers::Means;
+use crate::limits::Bounds;
+
 /// Changes whenever a message does.
-pub(crate) const PROTOCOL: u32 = 2;
+pub(crate) const PROTOCOL: u32 = 3;
 /// No packet is longer; start bodies travel in a memory file instead.
 pub(crate) const MESSAGE_MAX: usize = 4096;
 /// The most descriptors that one packet takes (`SCM_MAX_FD` is 253).
@@ -66,6 +69,8 @@ pub(crate) struct Hello {
     pub(crate) proc_children: bool,
     /// Whether a child can be forked straight into a cgroup.
     pub(crate) clone_into_cgroup: bool,
+    /// How memory and processes are limited.
+    pub(crate) means: Means,
 }
 
 /// What is executed, and how. Travels in a memory file: arguments may be longer than any packet.
@@ -82,8 +87,7 @@ pub(crate) struct StartBody {
     /// Whether standard input is to be the controlling terminal.
     pub(crate) terminal: bool,
     pub(crate) umask: Option<u32>,
-    pub(crate) nice: Option<i32>,
-    pub(crate) oom_score_adj: Option<i32>,
+    pub(crate) bounds: Bounds,
 }
 
 /// Where a start failed.
@@ -91,10 +95,15 @@ pub(crate) struct StartBody {
 pub(crate) enum Stage {
     /// Before there was a leader.
     SetUp,
-    /// In the leader, around the command: cgroup, session, limits.
+    /// In the leader, around the command: cgroup, session, streams.
     Prepare,
     Workdir,
     Exec,
+    Niceness,
+    OomScore,
+    /// In shim or leader: what the controllers of cgroups limit.
+    Limits,
+    Privileges,
 }
 
 impl Stage {
@@ -104,6 +113,10 @@ impl Stage {
             Stage::Prepare => 1,
             Stage::Workdir => 2,
             Stage::Exec => 3,
+            Stage::Niceness => 4,
+            Stage::OomScore => 5,
+            Stage::Limits => 6,
+            Stage::Privileges => 7,
         }
     }
 
@@ -112,6 +125,10 @@ impl Stage {
             0 => Stage::SetUp,
             2 => Stage::Workdir,
             3 => Stage::Exec,
+            4 => Stage::Niceness,
+            5 => Stage::OomScore,
+            6 => Stage::Limits,
+            7 => Stage::Privileges,
             _ => Stage::Prepare,
         }
     }
@@ -136,6 +153,11 @@ pub(crate) enum FromShim {
     Failed {
         stage: Stage,
         errno: i32,
+    },
+    /// So many members were killed because the memory limit was reached. Comes before the end of the leader or of the
+    /// tree that it explains.
+    MemoryKills {
+        count: u32,
     },
     /// The leader ended with this raw wait status.
     Exited {

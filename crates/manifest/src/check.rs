@@ -29,6 +29,9 @@ impl Manifest {
     /// an end that the lifecycle matrix knows, a trail of owners that leads to the present one.
     pub fn check(&self) -> Result<(), ManifestError> {
         ensure(self.version == VERSION, "version", "is not the one that is written")?;
+        let told = self.limits.as_ref().is_none_or(procyard_core::EffectiveLimits::is_bounded);
+        ensure(told, "limits", "have too long a reason")?;
+        ensure(self.memory_kills == 0 || self.limits.is_some(), "memory_kills", "were by no limit")?;
         self.command.check()?;
         self.access.check()?;
         ensure(self.tier.len() <= WORD_MAX, "tier", "is too long")?;
@@ -103,6 +106,7 @@ impl Manifest {
             fixed(self.stop_requested == stored.stop_requested, "stop_requested")?;
             fixed(self.handed_over_at == stored.handed_over_at, "handed_over_at")?;
             fixed(self.outcome == stored.outcome, "outcome")?;
+            fixed(self.memory_kills == stored.memory_kills, "memory_kills")?;
         }
         self.check_onward(stored)
     }
@@ -113,6 +117,7 @@ impl Manifest {
         fixed(self.identity.origin == stored.identity.origin, "origin")?;
         fixed(self.command == stored.command, "command")?;
         fixed(self.access == stored.access, "access")?;
+        fixed(self.limits == stored.limits, "limits")?;
         fixed(self.terminal.is_some() == stored.terminal.is_some(), "terminal")?;
         let first_stands =
             stored.initial_terminal.is_none() || self.initial_terminal == stored.initial_terminal;
@@ -141,6 +146,7 @@ impl Manifest {
 
     fn check_onward(&self, stored: &Manifest) -> Result<(), ManifestError> {
         onward(self.handed_over || !stored.handed_over, "handed_over")?;
+        onward(self.memory_kills >= stored.memory_kills, "memory_kills")?;
         onward(self.storage_degraded || !stored.storage_degraded, "storage_degraded")?;
         onward(self.published.completion || !stored.published.completion, "published.completion")?;
         onward(self.published.notification || !stored.published.notification, "published.notification")?;

@@ -5,8 +5,8 @@
 //! reaches the disk ([`ManifestStore`](crate::ManifestStore)).
 
 use procyard_core::{
-    EventId, GenerateError, Identity, NotificationId, Outcome, Owner, Reason, State, Timestamp,
-    WorkspaceAccess, cut,
+    EffectiveLimits, EventId, GenerateError, Identity, NotificationId, Outcome, Owner, Reason, State,
+    Timestamp, WorkspaceAccess, cut,
 };
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +44,12 @@ pub struct Manifest {
     pub access: AccessRecord,
     /// The containment tier, as the runner names it. Open until the process runs.
     pub tier: String,
+    /// What became of the caps on what it may take; absent where none was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<EffectiveLimits>,
+    /// How many of its processes the kernel killed because its memory limit was reached. Known with the end.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub memory_kills: u32,
     /// Rows and columns as they are now, for a process on a terminal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminal: Option<TerminalRecord>,
@@ -101,6 +107,11 @@ pub struct Manifest {
     /// and never read back, so that nothing can act on a PID of yesterday.
     #[serde(default, skip_serializing_if = "Teardown::is_empty")]
     teardown: Teardown,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde passes a field")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// A command as it was asked for; the line or the arguments, not both.
@@ -360,6 +371,8 @@ impl Manifest {
             command,
             access,
             tier: String::new(),
+            limits: None,
+            memory_kills: 0,
             terminal: None,
             initial_terminal: None,
             stdin: StdinRecord::None,

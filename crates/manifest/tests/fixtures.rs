@@ -8,8 +8,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use common::{admitted, running, sample, sample_before_running, sample_evicted, session};
-use procyard_core::State;
+use common::{admitted, running, sample, sample_before_running, sample_evicted, sample_limited, session};
+use procyard_core::{Enforcement, State};
 use procyard_manifest::{
     AnchorSettings, Ceilings, Durability, LoadError, Manifest, ManifestStore, SessionError, SessionRoot,
     VERSION, manifest_name,
@@ -35,6 +35,9 @@ fn kept() -> Vec<(String, Vec<u8>)> {
     let mut kept: Vec<_> =
         State::ALL.map(|state| (format!("{state}.manifest.json"), sample(state).to_json().unwrap())).to_vec();
     kept.push(("evicted.manifest.json".to_owned(), sample_evicted().to_json().unwrap()));
+    for state in [State::Running, State::Failed] {
+        kept.push((format!("limited_{state}.manifest.json"), sample_limited(state).to_json().unwrap()));
+    }
     let (first, later) = (sample_before_running(), sample(State::Running));
     let manifest = format!("session/{}", manifest_name(&first.identity.handle));
     kept.push((manifest, first.to_json().unwrap()));
@@ -72,6 +75,29 @@ fn the_version_of_today_has_its_fixtures_and_is_written_byte_for_byte_as_they_ar
 #[test]
 fn an_evicted_manifest_of_version_1_reads_as_what_was_written() {
     assert_eq!(Manifest::from_json(&fixture("v1/evicted.manifest.json")).unwrap(), sample_evicted());
+}
+
+#[test]
+fn a_limited_manifest_of_version_1_reads_as_what_was_written() {
+    for state in [State::Running, State::Failed] {
+        let mut expected = sample_limited(state);
+        expected.set_teardown("");
+        let file = fixture(&format!("v1/limited_{state}.manifest.json"));
+        assert_eq!(Manifest::from_json(&file).unwrap(), expected, "{state}");
+    }
+}
+
+#[test]
+fn deaths_by_a_limit_that_there_was_not_and_endless_reasons_are_refused() {
+    let refused = |change: &dyn Fn(&mut Manifest)| {
+        let mut wrong = sample_limited(State::Failed);
+        wrong.check().unwrap();
+        change(&mut wrong);
+        assert!(wrong.check().is_err(), "{wrong:?}");
+    };
+    refused(&|manifest| manifest.limits = None);
+    let endless = Enforcement::NotEnforced("x".repeat(257));
+    refused(&|manifest| manifest.limits.as_mut().unwrap().nice = Some(endless.clone()));
 }
 
 #[test]

@@ -5,7 +5,10 @@
 mod common;
 
 use common::{admitted, at, ids, owner, running, sample};
-use procyard_core::{ExecutionId, Handle, LoopId, Origin, Outcome, Owner, Reason, SessionId, State};
+use procyard_core::{
+    EffectiveLimits, Enforcement, ExecutionId, Handle, LoopId, Origin, Outcome, Owner, Reason, SessionId,
+    State,
+};
 use procyard_manifest::{
     AccessRecord, CommandRecord, Durability, Manifest, ManifestError, ManifestStore, StdinRecord, StopRecord,
     TRANSFERS_MAX, TerminalRecord, Transfer,
@@ -52,6 +55,8 @@ enum Edit {
     DiskBytes(u64),
     Ceiling,
     Teardown,
+    Limits,
+    MemoryKills(i32),
 }
 
 /// How a process of any state becomes one of `state`, apart from whether it may.
@@ -149,6 +154,14 @@ impl Edit {
             Edit::DiskBytes(bytes) => new.spool.disk_bytes = Some(bytes),
             Edit::Ceiling => new.spool.ceiling = Some(new.spool.ceiling.map_or(1, |old| old + 1)),
             Edit::Teardown => new.set_teardown("pid 4711"),
+            Edit::Limits => {
+                let other =
+                    EffectiveLimits { nice: Some(Enforcement::InForce(3)), ..EffectiveLimits::default() };
+                new.limits = Some(other);
+            }
+            Edit::MemoryKills(by) => {
+                new.memory_kills = new.memory_kills.saturating_add_signed(by);
+            }
         }
         new
     }
@@ -186,7 +199,12 @@ impl Edit {
             | Edit::CreatedAt
             | Edit::StartedAt
             | Edit::FinishedAt
+            | Edit::Limits
             | Edit::Ids => false,
+            Edit::MemoryKills(by) => {
+                let same = by == 0 || (by < 0 && on.memory_kills == 0);
+                same || (by > 0 && on.limits.is_some() && !ended)
+            }
             Edit::Ceiling => on.spool.ceiling.is_none(),
             Edit::Tier => on.state == State::Starting,
             Edit::Resize | Edit::InitialTerminal => on.terminal.is_some(),
@@ -278,14 +296,24 @@ fn single_edits() -> Vec<Edit> {
         Edit::DiskBytes(0),
         Edit::Ceiling,
         Edit::Teardown,
+        Edit::Limits,
+        Edit::MemoryKills(1),
+        Edit::MemoryKills(-1),
     ]);
     edits
 }
 
 #[test]
 fn every_single_edit_of_every_state_is_accepted_or_refused_as_the_rules_say() {
-    for state in State::ALL {
-        let stored = sample(state);
+    let limited = |state| {
+        let mut sample = sample(state);
+        sample.limits =
+            Some(EffectiveLimits { pids_max: Some(Enforcement::InForce(9)), ..EffectiveLimits::default() });
+        sample.memory_kills = 2;
+        sample
+    };
+    for stored in State::ALL.into_iter().flat_map(|state| [sample(state), limited(state)]) {
+        let state = stored.state;
         stored.check().unwrap();
         for edit in single_edits() {
             let new = edit.apply(&stored);

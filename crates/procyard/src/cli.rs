@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use procyard_core::{Handle, LoopId, SessionId};
 
+use crate::limits::LimitOptions;
+
 /// Run and supervise long-running commands for AI agents.
 #[derive(Debug, Parser)]
 #[command(name = "procyard", version, propagate_version = true, after_help = EXIT_CODES)]
@@ -27,6 +29,7 @@ const RUN_EXAMPLES: &str = "\
 Examples:
   procyard run 'cargo build 2>&1 | tail -5'
   procyard run --timeout 60 -- make -j4 test
+  procyard run --memory-max 2G --pids-max 200 ./untried.sh
   procyard run 'setsid sleep 1000 & echo the sleep is ended, too'
 
 ^C interrupts the command, a second one terminates it, a third one kills it. SIGTERM, SIGHUP and SIGQUIT terminate it. \
@@ -103,6 +106,9 @@ pub(crate) struct RunOptions {
     pub(crate) json: bool,
 
     #[command(flatten)]
+    pub(crate) limits: LimitOptions,
+
+    #[command(flatten)]
     pub(crate) data: DataDir,
 }
 
@@ -123,6 +129,9 @@ pub(crate) struct McpOptions {
     /// Hand a foreground call over after this many seconds, before the client gives up on it; 0 never does
     #[arg(long, value_name = "SECONDS", default_value_t = 50, value_parser = clap::value_parser!(u64).range(0..=86_400))]
     pub(crate) auto_yield: u64,
+
+    #[command(flatten)]
+    pub(crate) limits: LimitOptions,
 
     #[command(flatten)]
     pub(crate) data: DataDir,

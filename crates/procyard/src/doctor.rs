@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use nix::unistd::{AccessFlags, access};
 use procyard_core::Limits;
-use procyard_host::{ContainmentReport, HostOptions, HostRunner};
+use procyard_host::{CgroupVersion, ContainmentReport, HostOptions, HostRunner};
 use procyard_runner::{Runner as _, Tier};
 
 use crate::cli::DoctorOptions;
@@ -17,6 +17,10 @@ use crate::say::print;
 
 /// Nothing here can contain a process.
 const UNCONTAINED: u8 = 1;
+
+/// What gives a command its limits where nothing does.
+const HOW_TO_LIMIT: &str = "to limit, run in a subgroup of a delegated cgroup (systemd: Delegate=yes with \
+    DelegateSubgroup=), or where the hierarchies of memory and pids are writable";
 
 /// Looks and tells; exits 1 when nothing can contain.
 pub(crate) async fn doctor(options: DoctorOptions) -> ExitCode {
@@ -28,6 +32,7 @@ pub(crate) async fn doctor(options: DoctorOptions) -> ExitCode {
     let contained = match HostRunner::start(HostOptions::default()).await {
         Ok(runner) => {
             text.push_str(&containment(&runner.report()));
+            text.push_str(&enforcement(&runner.report()));
             text.push_str(&terminals(runner.capabilities().terminals));
             runner.shutdown().await;
             true
@@ -65,6 +70,28 @@ fn containment(report: &ContainmentReport) -> String {
             "cannot start a process inside a cgroup (5.7 and later can): starts take longer",
         ));
     }
+    text
+}
+
+/// What commands can be kept from taking and doing.
+fn enforcement(report: &ContainmentReport) -> String {
+    let limited = |limit: &Result<CgroupVersion, String>| match limit {
+        Ok(CgroupVersion::Two) => "can be enforced, in the command's own cgroup".to_owned(),
+        Ok(CgroupVersion::One) => "can be enforced, by the hierarchy of cgroup version 1".to_owned(),
+        Err(why) => format!("not enforced: {why}"),
+    };
+    let mut text = row("memory limit", limited(&report.memory_limit));
+    text.push_str(&row("process limit", limited(&report.process_limit)));
+    if report.memory_limit.is_err() || report.process_limit.is_err() {
+        text.push_str(&row("", HOW_TO_LIMIT));
+    }
+    let scope = match &report.signal_scope {
+        Ok(()) => {
+            "can be had: --signal-scope keeps commands from signalling procyard and each other".to_owned()
+        }
+        Err(why) => format!("no: {why}"),
+    };
+    text.push_str(&row("signal scope", scope));
     text
 }
 

@@ -10,6 +10,7 @@ mod exit;
 mod export;
 mod gc;
 mod journal;
+mod limits;
 mod mcp;
 mod pages;
 mod run;

@@ -36,12 +36,17 @@ async fn serve(options: McpOptions) -> anyhow::Result<()> {
     // Each command that names no workdir would be refused, so that the client's configuration is what is wrong.
     anyhow::ensure!(workspace.is_dir(), "the workspace {} is not a directory", workspace.display());
     let data_dir = options.data.resolve()?;
+    let host = options.limits.of_runner();
+    let opening = Session::open(&data_dir, options.session, options.loop_id, Keep::Journal, host);
     let session = tokio::select! {
-        session = Session::open(&data_dir, options.session, options.loop_id, Keep::Journal) => session?,
+        session = opening => session?,
         // Nothing is started yet, so there is nothing to end.
         () = stop.cancelled() => return Ok(()),
     };
     tell_restored(&session);
+    for missing in options.limits.unenforced(&session.runner.report()) {
+        tracing::warn!("{missing}");
+    }
     // Every server makes a session; nothing waits for the old ones to go.
     let collecting = tokio::task::spawn_blocking(move || gc::collect(&data_dir, gc::KEEP));
     let toolbox = Toolbox::new(
@@ -50,6 +55,7 @@ async fn serve(options: McpOptions) -> anyhow::Result<()> {
         session.owner,
         ToolboxOptions {
             workspace,
+            limits: options.limits.of_each(),
             auto_yield: (options.auto_yield > 0).then(|| Duration::from_secs(options.auto_yield)),
             ..ToolboxOptions::default()
         },

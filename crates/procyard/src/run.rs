@@ -49,7 +49,7 @@ async fn supervise(options: RunOptions) -> anyhow::Result<u8> {
     // Caught before anything is made, so that a signal meanwhile leaves nothing behind either.
     let signals = Signals::catch()?;
     let data_dir = options.data.resolve()?;
-    let session = Session::open(&data_dir, None, None, Keep::Nothing).await?;
+    let session = Session::open(&data_dir, None, None, Keep::Nothing, options.limits.of_runner()).await?;
     let outcome = attend(&session, &options, signals).await;
     let (root, survivors) = session.close().await;
     // Nobody can ask for it any more. What cannot be removed is removed with other ended sessions.
@@ -70,14 +70,24 @@ async fn attend(session: &Session, options: &RunOptions, signals: Signals) -> an
     let stdin = if options.no_stdin && !options.tty { StdinMode::Null } else { StdinMode::Open };
     let origin = Origin { execution: ExecutionId::from_random(*uuid::Uuid::new_v4().as_bytes()) };
     let deadline = options.timeout.map(Duration::from_secs);
-    let request =
-        ProcessRequest { terminal: size, stdin, deadline, ..ProcessRequest::new(command, workdir, origin) };
+    let limits = options.limits.of_each();
+    if !options.json {
+        options.limits.unenforced(&session.runner.report()).into_iter().for_each(say);
+    }
+    let request = ProcessRequest {
+        terminal: size,
+        stdin,
+        deadline,
+        limits: limits.clone(),
+        ..ProcessRequest::new(command, workdir, origin)
+    };
     let prepared = session.runner.prepare(request).await?;
     let (consumed, pace) = watch::channel(0);
     let start = StartOptions {
         deadline,
         terminal: size,
         stdin,
+        limits,
         pace: Some(Pace { consumed: pace.clone(), ahead: AHEAD_BYTES }),
         ..StartOptions::new(record)
     };

@@ -51,12 +51,13 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Opens a session, a new one where none is named, and restores what it holds.
+    /// Opens a session, a new one where none is named, and restores what it holds. Its commands are started as `host` says.
     pub(crate) async fn open(
         data_dir: &Path,
         session: Option<SessionId>,
         loop_id: Option<LoopId>,
         keep: Keep,
+        host: HostOptions,
     ) -> anyhow::Result<Self> {
         let session = session.unwrap_or_else(|| SessionId::from_random(*uuid::Uuid::new_v4().as_bytes()));
         let loop_id = loop_id.unwrap_or_else(|| LoopId::from_random(*uuid::Uuid::new_v4().as_bytes()));
@@ -70,7 +71,7 @@ impl Session {
         let lock = root.lock_descriptor().context("the session's lock cannot be shared")?;
         let held = lock.into_iter().collect();
         // Nobody else starts children in this process.
-        let options = HostOptions { held, adopt_orphans: true, ..HostOptions::default() };
+        let options = HostOptions { held, adopt_orphans: true, ..host };
         let runner = HostRunner::start(options).await?;
         let supervisor = Supervisor::new(session, limits, root.dir());
         let restored = supervisor.activate(services).await?;

@@ -38,6 +38,9 @@ fn as_text(snapshot: &Snapshot) -> String {
         };
         let _ = write!(text, "; {} {noun} that outlived it {verb} {done}", left.count);
     }
+    if let Some(limits) = snapshot.limits.as_ref().filter(|_| snapshot.memory_kills > 0) {
+        let _ = write!(text, "; {}", limits.memory_reached(snapshot.memory_kills));
+    }
     if snapshot.storage_degraded {
         text.push_str("; some output could not be kept");
     }
@@ -59,6 +62,12 @@ fn as_json(snapshot: &Snapshot) -> String {
             "leftovers",
             outcome.and_then(|outcome| outcome.leftovers).and_then(|left| serde_json::to_value(left).ok()),
         ),
+        (
+            "diagnostic",
+            outcome.and_then(|outcome| outcome.diagnostic.as_deref()).map(serde_json::Value::from),
+        ),
+        ("limits", snapshot.limits.as_ref().and_then(|limits| serde_json::to_value(limits).ok())),
+        ("memory_kills", (snapshot.memory_kills > 0).then(|| snapshot.memory_kills.into())),
         ("storage_degraded", snapshot.storage_degraded.then(|| true.into())),
     ];
     for (name, field) in optional {

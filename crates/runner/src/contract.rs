@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use procyard_core::{Owner, WaitStatus, WorkspaceAccess};
+use procyard_core::{EffectiveLimits, Owner, WaitStatus, WorkspaceAccess};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
@@ -134,6 +134,13 @@ pub trait PreparedProcess: Send {
     /// What will contain it.
     fn tier(&self) -> Tier;
 
+    /// What becomes of the caps that were asked for and of those that the runner sets by itself: what will be in force,
+    /// not what was asked for. A start that cannot keep to it fails. What a runner says nothing of, as it does by default,
+    /// counts as not enforced where it was asked for ([`ResourceLimits::effective`](crate::ResourceLimits::effective)).
+    fn effective_limits(&self) -> EffectiveLimits {
+        EffectiveLimits::default()
+    }
+
     /// Starts it. When this returns, the command was executed: a program that is missing is an error here, not
     /// an exit code. A future dropped before it returns leaves no process behind.
     async fn start(self: Box<Self>) -> Result<Box<dyn Process>, RunnerError>;
@@ -178,6 +185,13 @@ pub trait Process: Send + Sync {
     /// Resolves when the tree is proven empty, or when that can no longer be told; never with survivors.
     /// Cancellation safe.
     async fn emptied(&self) -> TreeProof;
+
+    /// How many processes of the tree the kernel has killed because its memory limit was reached, as far as is known
+    /// now: those that died before the leader once [`Process::wait`] has resolved, all of them once
+    /// [`Process::emptied`] has. Does not block.
+    fn memory_kills(&self) -> u32 {
+        0
+    }
 
     /// Gives the terminal another size.
     async fn resize(&self, size: TerminalSize) -> Result<(), RunnerError>;

@@ -263,6 +263,8 @@ impl Entry {
             stdin: self.stdin(manifest, life.state),
             pending_input: self.input.as_ref().map_or(0, |input| input.pending()),
             tier: manifest.tier.clone(),
+            limits: manifest.limits.clone(),
+            memory_kills: if life.state.is_terminal() { manifest.memory_kills } else { 0 },
             sequence: self.sequence,
         }
     }

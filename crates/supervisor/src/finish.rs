@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use procyard_core::{EventKind, LeaderEnd, Leftovers, Outcome, Reason, SUPERVISION_LOST, State};
+use procyard_core::{EventKind, LeaderEnd, Leftovers, Outcome, Reason, SIGKILL, SUPERVISION_LOST, State};
 use procyard_manifest::{Durability, Manifest, spool_name};
 use procyard_runner::ExitStatus;
 use procyard_spool::Spool;
@@ -35,6 +35,7 @@ impl Actor {
         if State::from(verdict.state) == State::Failed && exit.status.is_none() {
             outcome.diagnostic = Some(SUPERVISION_LOST.to_owned());
         }
+        self.note_memory_kills(&mut outcome);
         let mut state = State::from(verdict.state);
         if self.entry.record().manifest.state == State::Starting {
             state = State::Failed;
@@ -60,6 +61,19 @@ impl Actor {
             warn!(handle = ?entry.handle, "the runner did not close a process in time");
         }
         terminalise(&shared, &entry, state, outcome, spool).await;
+    }
+
+    /// Records what the memory limit has killed, for the save that follows. Where that may be what ended the leader, the
+    /// outcome says so.
+    fn note_memory_kills(&self, outcome: &mut Outcome) {
+        let kills = self.process.memory_kills();
+        let mut record = self.entry.record();
+        let manifest = &mut record.manifest;
+        let Some(limits) = manifest.limits.as_ref().filter(|_| kills > 0) else { return };
+        if outcome.reason == Reason::Failed && outcome.signal == Some(SIGKILL) {
+            outcome.diagnostic = Some(limits.memory_reached(kills));
+        }
+        manifest.memory_kills = kills;
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use procyard_core::{Handle, StopKind, Stream};
 use procyard_manifest::CommandRecord;
-use procyard_runner::{StdinMode, TerminalSize};
+use procyard_runner::{ResourceLimits, StdinMode, TerminalSize};
 use procyard_spool::StreamFilter;
 use tokio::sync::watch;
 
@@ -84,6 +84,8 @@ pub struct StartOptions {
     pub stdin: StdinMode,
     /// Written to standard input, then end of file.
     pub input: Option<Vec<u8>>,
+    /// The caps that were asked for, so that the record says what became of each of them.
+    pub limits: ResourceLimits,
     /// Keeps the process from running ahead of a reader. Without it a process is never slowed.
     pub pace: Option<Pace>,
 }
@@ -101,6 +103,7 @@ impl StartOptions {
             terminal: None,
             stdin: StdinMode::default(),
             input: None,
+            limits: ResourceLimits::default(),
             pace: None,
         }
     }

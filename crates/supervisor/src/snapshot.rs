@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use procyard_core::{Identity, Outcome, State, Timestamp};
+use procyard_core::{EffectiveLimits, Identity, Outcome, State, Timestamp};
 use procyard_manifest::CommandRecord;
 use procyard_runner::TerminalSize;
 
@@ -69,6 +69,10 @@ pub struct Snapshot {
     pub pending_input: u64,
     /// What contains it.
     pub tier: String,
+    /// What became of the caps on what it may take; `None` where none was asked for.
+    pub limits: Option<EffectiveLimits>,
+    /// How many of its processes the kernel killed because its memory limit was reached; known once it is terminal.
+    pub memory_kills: u32,
     /// The order of admission in this session.
     pub sequence: u64,
 }

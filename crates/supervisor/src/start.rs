@@ -173,6 +173,7 @@ fn admit(
     // The runner is foreign code: it is asked before anything is held or reserved.
     let access = AccessRecord::from(&prepared.effective_access());
     let tier = prepared.tier();
+    let limits = options.limits.effective(prepared.effective_limits());
     let mut registry = shared.registry();
     match registry.phase {
         Phase::Active => {}
@@ -194,6 +195,7 @@ fn admit(
     let identity = Identity { handle, owner, origin };
     let mut manifest = Manifest::new(identity, options.command.clone(), access, ids, now);
     tier.as_str().clone_into(&mut manifest.tier);
+    manifest.limits = limits;
     manifest.terminal = options.terminal.map(|size| TerminalRecord { rows: size.rows, cols: size.cols });
     manifest.stdin = match options.stdin {
         StdinMode::Open => StdinRecord::Open,

@@ -284,6 +284,10 @@ impl Process for ScriptedProcess {
         settled.map_or(TreeProof::Unknown, |tree| tree.proof())
     }
 
+    fn memory_kills(&self) -> u32 {
+        self.played.script.memory_kills
+    }
+
     async fn resize(&self, size: TerminalSize) -> Result<(), RunnerError> {
         if self.mode != StreamMode::Terminal {
             return Err(RunnerError::new(RunnerErrorKind::PtyUnavailable, "the process has no terminal"));

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use procyard_core::WorkspaceAccess;
+use procyard_core::{EffectiveLimits, WorkspaceAccess};
 use procyard_runner::{
     Capabilities, PreparedProcess, Process, ProcessRequest, Runner, RunnerError, SpawnFailure, StdinMode,
     StreamMode, Tier,
@@ -22,11 +22,13 @@ struct Stage {
 }
 
 /// Plays a script for each process: the queued ones in order, the last one again and again. A script is taken when a
-/// process is prepared. Clones share everything but the access that they enforce.
+/// process is prepared. Clones share everything but the access and the limits that they
+/// enforce.
 #[derive(Clone)]
 pub struct ScriptedRunner {
     capabilities: Capabilities,
     access: WorkspaceAccess,
+    limits: EffectiveLimits,
     /// Guards what was asked for and what is played; held for a push or a copy.
     stage: Arc<Mutex<Stage>>,
 }
@@ -41,6 +43,7 @@ impl ScriptedRunner {
         Self {
             capabilities: Capabilities { tier: Some(Self::TIER), terminals: true },
             access: WorkspaceAccess::BroadWrite,
+            limits: EffectiveLimits::default(),
             stage: Arc::new(Mutex::new(stage)),
         }
     }
@@ -55,6 +58,12 @@ impl ScriptedRunner {
     /// The same runner, enforcing this access to the workspace; by default it enforces nothing.
     pub fn enforcing(mut self, access: WorkspaceAccess) -> Self {
         self.access = access;
+        self
+    }
+
+    /// The same runner, saying this of the caps on what a process may take; by default it says nothing.
+    pub fn limiting(mut self, limits: EffectiveLimits) -> Self {
+        self.limits = limits;
         self
     }
 
@@ -114,6 +123,10 @@ struct Prepared {
 impl PreparedProcess for Prepared {
     fn effective_access(&self) -> WorkspaceAccess {
         self.runner.access.clone()
+    }
+
+    fn effective_limits(&self) -> EffectiveLimits {
+        self.runner.limits.clone()
     }
 
     fn tier(&self) -> Tier {

@@ -87,6 +87,7 @@ pub struct Script {
     pub(crate) signal_fault: Option<SignalFault>,
     pub(crate) unprovable: bool,
     pub(crate) longest_line: Option<usize>,
+    pub(crate) memory_kills: u32,
 }
 
 impl Default for Script {
@@ -107,6 +108,7 @@ impl Script {
             signal_fault: None,
             unprovable: false,
             longest_line: None,
+            memory_kills: 0,
         }
     }
 
@@ -190,6 +192,12 @@ impl Script {
     /// Refuses input with a longer line than this, as a terminal does that would cut it.
     pub const fn longest_line(mut self, bytes: usize) -> Self {
         self.longest_line = Some(bytes);
+        self
+    }
+
+    /// So many of its processes are killed because the memory limit is reached, as far as its runner can tell.
+    pub const fn memory_kills(mut self, count: u32) -> Self {
+        self.memory_kills = count;
         self
     }
 }

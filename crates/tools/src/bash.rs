@@ -17,6 +17,7 @@ use procyard_supervisor::{
 };
 
 use crate::headtail::head_and_tail;
+use crate::limits;
 use crate::page::{Look, forward};
 use crate::plan::{Mode, Plan};
 use crate::progress::Reporter;
@@ -107,6 +108,7 @@ async fn start(toolbox: &Toolbox, plan: &Plan, context: &CallContext) -> Result<
         terminal: plan.terminal,
         stdin: plan.stdin,
         input: plan.input.clone(),
+        limits: toolbox.options().limits.clone(),
         ..StartOptions::new(plan.record.clone())
     };
     match supervisor.start(owner, origin, prepared, lease, options).await.map_err(refused)? {
@@ -211,6 +213,7 @@ impl Call<'_> {
             started_at: snapshot.started_at.map(Into::into),
             timeout_s: snapshot.deadline.map(|deadline| deadline.as_secs()),
             tty: snapshot.terminal.is_some(),
+            limits: limits::report(&snapshot),
             warnings: self.plan.warnings.clone(),
             backgrounded: true,
             ..blank(self.handle)
@@ -250,8 +253,9 @@ impl Call<'_> {
         snapshot: Snapshot,
         attendance: Option<Attendance>,
     ) -> Result<Answer, PublicError> {
-        let mut result =
-            BashResult { warnings: self.plan.warnings.clone(), ..described(&snapshot, snapshot.state) };
+        let mut warnings = self.plan.warnings.clone();
+        warnings.extend(limits::warning(&snapshot));
+        let mut result = BashResult { warnings, ..described(&snapshot, snapshot.state) };
         match head_and_tail(&self.source(), self.plan.limit).await {
             Ok(output) => {
                 result.output = output.shown.output;
@@ -309,6 +313,7 @@ fn blank(handle: Handle) -> BashResult {
         storage_degraded: false,
         timeout_s: None,
         tty: false,
+        limits: None,
         warnings: Vec::new(),
         notifications: Vec::new(),
     }
@@ -334,6 +339,7 @@ fn described(snapshot: &Snapshot, status: State) -> BashResult {
         storage_degraded: snapshot.storage_degraded,
         timeout_s: snapshot.deadline.map(|deadline| deadline.as_secs()),
         tty: snapshot.terminal.is_some(),
+        limits: limits::report(snapshot),
         ..blank(snapshot.identity.handle)
     }
 }

@@ -54,6 +54,7 @@ mod escape;
 mod headtail;
 mod input;
 mod keys;
+mod limits;
 mod list;
 mod matcher;
 mod notices;

@@ -9,6 +9,8 @@ use procyard_api::{BashResult, Encoding, ListResult, OutputEntry, OutputResult, 
 use procyard_core::{PublicError, SignalNumber, State};
 use procyard_supervisor::CommandRecord;
 
+use crate::limits;
+
 /// Tags that only notices may have: in the text of a result they are shown with their bracket escaped.
 const OWN_TAGS: [&str; 4] = ["<task-notification", "</task-notification", "<task-stall", "</task-stall"];
 
@@ -45,6 +47,9 @@ pub(crate) fn bash(result: &BashResult) -> String {
     }
     if let Some(leftovers) = result.leftovers {
         let _ = writeln!(text, "[it left {} processes behind: {}]", leftovers.count, word(leftovers.action));
+    }
+    if let Some(limits) = &result.limits {
+        let _ = writeln!(text, "[limits: {}]", limits::in_words(limits));
     }
     for warning in &result.warnings {
         let _ = writeln!(text, "[warning: {warning}]");

@@ -40,6 +40,8 @@ pub(crate) fn snapshot(command: &str, state: State) -> Snapshot {
         stdin: StdinStatus::None,
         pending_input: 0,
         tier: "subreaper".to_owned(),
+        limits: None,
+        memory_kills: 0,
         sequence: 1,
     }
 }

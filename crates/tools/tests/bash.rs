@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{Yard, call, call_in, code, id};
-use procyard_core::State;
-use procyard_runner::{CommandSpec, Signal, StdinMode, TerminalSize};
+use procyard_core::{EffectiveLimits, Enforcement, State};
+use procyard_runner::{CommandSpec, ResourceLimits, Signal, StdinMode, TerminalSize};
 use procyard_supervisor::Services;
 use procyard_testkit::{Leftover, Reaction, Script, ScriptedRunner, StartFault};
 use procyard_tools::{CallContext, Progress, Reply};
@@ -46,6 +46,29 @@ async fn what_is_asked_for_reaches_the_runner() {
     assert_eq!(request.environment.changes.get("A".as_ref() as &std::ffi::OsStr), Some(&Some("1".into())));
     assert_eq!(request.terminal, Some(TerminalSize { rows: 40, cols: 80 }));
     assert_eq!((request.stdin, request.deadline), (StdinMode::Open, Some(Duration::from_secs(9))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_reach_the_runner_and_what_became_of_them_the_caller() {
+    let limits = ResourceLimits { memory_max: Some(3 << 20), nice: Some(4), ..ResourceLimits::default() };
+    let said =
+        EffectiveLimits { memory_max: Some(Enforcement::InForce(2 << 20)), ..EffectiveLimits::default() };
+    let runner = ScriptedRunner::new(Script::new().memory_kills(1).die_of(9)).limiting(said);
+    let yard = Yard::limited(runner, limits.clone()).await;
+    let reply = call(&yard.tools, "Bash", json!({"command": "eat"})).await;
+    assert_eq!(yard.runner.requests().remove(0).limits, limits);
+    let result = &reply.structured;
+    assert_eq!((&result["status"], &result["signal"]), (&json!("failed"), &json!("SIGKILL")));
+    assert_eq!(result["limits"]["memory_max"], json!({"value": 2 << 20}));
+    assert!(result["limits"]["nice"]["not_enforced"].is_string(), "{result}");
+    assert_eq!(result["limits"]["memory_kills"], 1);
+    assert!(
+        result["diagnostic"].as_str().unwrap().contains("the memory limit of 2 MiB was reached"),
+        "{result}"
+    );
+    assert!(reply.text.contains("[limits: memory_max 2097152, nice not enforced ("), "{}", reply.text);
+    let started = call(&yard.tools, "Bash", json!({"command": "eat", "background": true})).await;
+    assert_eq!(started.structured["limits"]["memory_max"], json!({"value": 2 << 20}));
 }
 
 #[tokio::test(start_paused = true)]

@@ -171,7 +171,7 @@ pub(crate) fn be_adopter(tier: &str) {
 
 /// Kills them in one instant: all are stopped before the first dies. Named from the top: who is above continues what is
 /// below.
-fn kill_at_once(parts: &[Recorded]) {
+pub(crate) fn kill_at_once(parts: &[Recorded]) {
     for part in parts {
         part.signal(Number::SIGSTOP);
     }

@@ -13,7 +13,11 @@ mod gallery;
 #[cfg(target_os = "linux")]
 mod leaks;
 #[cfg(target_os = "linux")]
+mod limits;
+#[cfg(target_os = "linux")]
 mod ordinary_user;
+#[cfg(target_os = "linux")]
+mod privileges;
 #[cfg(target_os = "linux")]
 mod scene;
 #[cfg(target_os = "linux")]
@@ -33,6 +37,11 @@ fn main() {
         Some("as-leaderless") => gallery::be_leaderless(),
         Some("as-subreaper") => return gallery::be_subreaper(),
         Some("as-root") => return ordinary_user::be_root(&arguments.next().unwrap()),
+        Some("as-eater") => return limits::be_eater(&arguments.next().unwrap()),
+        Some("as-forker") => return limits::be_forker(&arguments.next().unwrap()),
+        Some("as-limited") => return limits::be_limited_supervisor(&arguments.next().unwrap()),
+        Some("as-unscoped") => return privileges::be_without_scopes(),
+        Some("as-user") => return privileges::be_user(),
         Some("as-starter") => return leaks::be_starter(&arguments.next().unwrap()),
         _ => {}
     }
@@ -43,6 +52,8 @@ fn main() {
     trials.extend(gallery::trials());
     trials.extend(deaths::trials());
     trials.extend(leaks::trials());
+    trials.extend(limits::trials());
+    trials.extend(privileges::trials());
     trials.extend(ordinary_user::trials());
     libtest_mimic::run(&libtest_mimic::Arguments::from_args(), trials).exit();
 }

@@ -6,8 +6,8 @@ use libtest_mimic::Trial;
 use procyard_core::{ErrorCode, SignalNumber, WaitStatus};
 use procyard_host::{GuardianProgram, HostError, HostOptions, HostRunner, TierChoice};
 use procyard_runner::{
-    CommandSpec, EnvironmentBase, Process, Runner, RunnerErrorKind, SpawnFailure, StdinMode, TerminalSize,
-    Tier, TreeProof,
+    CommandSpec, EnvironmentBase, Process, ResourceLimits, Runner, RunnerErrorKind, SpawnFailure, StdinMode,
+    TerminalSize, Tier, TreeProof,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -198,11 +198,17 @@ async fn wrong_requests() {
         wrong.environment.changes.insert(name.into(), Some(value.into()));
         cases.push(("env", wrong));
     }
-    for (nice, score, memory) in [(Some(20), None, None), (None, Some(1001), None), (None, None, Some(1))] {
+    let none = ResourceLimits::default;
+    for limits in [
+        ResourceLimits { nice: Some(20), ..none() },
+        ResourceLimits { nice: Some(-21), ..none() },
+        ResourceLimits { oom_score_adj: Some(1001), ..none() },
+        ResourceLimits { oom_score_adj: Some(-1001), ..none() },
+        ResourceLimits { memory_max: Some(1), ..none() },
+        ResourceLimits { pids_max: Some(0), ..none() },
+    ] {
         let mut wrong = argv(&["true"]);
-        wrong.limits.nice = nice;
-        wrong.limits.oom_score_adj = score;
-        wrong.limits.memory_max = memory;
+        wrong.limits = limits;
         cases.push(("limits", wrong));
     }
     for (field, wrong) in cases {

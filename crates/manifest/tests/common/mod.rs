@@ -6,8 +6,9 @@
 )]
 
 use procyard_core::{
-    ExecutionId, Handle, Identity, LeaderEnd, LeftoverAction, Leftovers, LoopId, Origin, Outcome, Owner,
-    Reason, SIGINT, SIGKILL, SIGTERM, SUPERVISION_LOST, SessionId, State, Timestamp, WaitStatus,
+    EffectiveLimits, Enforcement, ExecutionId, Handle, Identity, LeaderEnd, LeftoverAction, Leftovers,
+    LoopId, Origin, Outcome, Owner, Reason, SIGINT, SIGKILL, SIGTERM, SUPERVISION_LOST, SessionId, State,
+    Timestamp, WaitStatus,
 };
 use procyard_manifest::{
     AccessRecord, CommandRecord, IdempotencyRecord, Manifest, SpoolBounds, StableIds, StdinRecord,
@@ -163,6 +164,22 @@ pub(crate) fn sample(state: State) -> Manifest {
             manifest.finish(state, ended, at(5));
             manifest.command.truncated = true;
         }
+    }
+    manifest
+}
+
+/// A sample of a process with caps on what it may take.
+pub(crate) fn sample_limited(state: State) -> Manifest {
+    let mut manifest = sample(state);
+    manifest.limits = Some(EffectiveLimits {
+        memory_max: Some(Enforcement::InForce(64 << 20)),
+        pids_max: Some(Enforcement::not("there is no controller for it")),
+        nice: Some(Enforcement::InForce(-5)),
+        oom_score_adj: Some(Enforcement::InForce(500)),
+        core_max: Some(Enforcement::InForce(0)),
+    });
+    if state.is_terminal() {
+        manifest.memory_kills = 2;
     }
     manifest
 }

@@ -18,7 +18,16 @@ fn it_says_what_there_is_and_exits_0_where_commands_can_be_contained() {
     assert_eq!(ended.code(), 0, "{ended:?}");
     let text = ended.stdout();
     assert!(tier(&text) == "cgroup" || tier(&text) == "subreaper", "{text}");
-    for subject in ["procyard", "kernel", "terminals", "data directory", "limits"] {
+    for subject in [
+        "procyard",
+        "kernel",
+        "memory limit",
+        "process limit",
+        "signal scope",
+        "terminals",
+        "data directory",
+        "limits",
+    ] {
         assert!(text.lines().any(|line| line.starts_with(subject)), "{subject} in {text}");
     }
     assert!(text.contains(&format!("{} (writable)", scene.data_dir().display())), "{text}");
@@ -65,6 +74,16 @@ fn an_ordinary_user_gets_commands_that_cannot_escape() {
     assert_eq!(ended.code(), 0, "{ended:?}");
     let text = ended.stdout();
     assert!(tier(&text) == "cgroup" || tier(&text) == "subreaper", "{text}");
+
+    if text.lines().any(|line| line.starts_with("memory limit") && line.contains("not enforced: ")) {
+        assert!(text.contains("to limit, run in"), "what would make it better: {text}");
+        let ended = as_nobody(&["run", "--memory-max", "64M", "exit 3"]);
+        assert_eq!(ended.code(), 3, "{ended:?}");
+        assert!(ended.stderr().contains("the memory limit is not enforced: "), "{}", ended.stderr());
+    }
+    let ended = as_nobody(&["run", "--nice=-5", "true"]);
+    assert_eq!(ended.code(), 125, "{ended:?}");
+    assert!(ended.stderr().contains("so low a niceness"), "{}", ended.stderr());
 
     let line = format!("{ESCAPE}; while ! [ -s \"$PIDS\" ]; do :; done; id -u");
     let ended = as_nobody(&["run", &line]);

@@ -12,6 +12,7 @@
 mod client;
 mod doctor;
 mod journal;
+mod limits;
 mod mcp;
 mod mcp_ends;
 mod recorded;

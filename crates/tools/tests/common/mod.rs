@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use procyard_core::{Limits, LoopId, Owner, SessionId};
-use procyard_runner::{Runner, RunnerError, RunnerErrorKind, RunnerResolver};
+use procyard_runner::{ResourceLimits, Runner, RunnerError, RunnerErrorKind, RunnerResolver};
 use procyard_store::{Dir, FsDir};
 use procyard_supervisor::{Leases, Services, Supervisor};
 use procyard_testkit::{DEADLINE, Script, ScriptedRunner};
@@ -72,6 +72,15 @@ impl Yard {
         let runner = Arc::new(runner);
         let tools = toolbox(&supervisor, Some(&runner), owner(1), auto_yield);
         Self { supervisor, runner, tools, place }
+    }
+
+    /// A session whose commands are asked to keep to limits.
+    pub(crate) async fn limited(runner: ScriptedRunner, limits: ResourceLimits) -> Self {
+        let yard = Self::with(runner, Services::discard(), None).await;
+        let resolver = Arc::new(Resolver(Some(Arc::clone(&yard.runner))));
+        let options = ToolboxOptions { workspace: "/ws".into(), limits, ..ToolboxOptions::default() };
+        let tools = Arc::new(Toolbox::new(yard.supervisor.clone(), resolver, owner(1), options));
+        Self { tools, ..yard }
     }
 
     /// The tools of another owner of the same session.
