@@ -44,9 +44,13 @@ mod environment;
 #[cfg(target_os = "linux")]
 mod guardian;
 #[cfg(target_os = "linux")]
+mod init;
+#[cfg(target_os = "linux")]
 mod leader;
 #[cfg(target_os = "linux")]
 mod link;
+#[cfg(target_os = "linux")]
+mod namespace;
 #[cfg(target_os = "linux")]
 mod prepared;
 #[cfg(target_os = "linux")]

@@ -159,7 +159,8 @@ impl Prepared {
 fn start_error(stage: Stage, errno: i32) -> RunnerError {
     let errno = Errno::from_raw(errno);
     let failure = match (stage, errno) {
-        (_, Errno::EAGAIN | Errno::ENOMEM | Errno::EMFILE | Errno::ENFILE) => SpawnFailure::Exhausted,
+        (_, Errno::EAGAIN | Errno::ENOMEM | Errno::EMFILE | Errno::ENFILE)
+        | (Stage::SetUp | Stage::Namespace, Errno::ENOSPC | Errno::EUSERS) => SpawnFailure::Exhausted,
         (Stage::Workdir, _) => SpawnFailure::Workdir,
         (Stage::Exec, Errno::ENOENT | Errno::ENOTDIR) => SpawnFailure::NotFound,
         (Stage::Exec, Errno::ENOEXEC | Errno::ELIBBAD | Errno::EISDIR) => SpawnFailure::NotExecutable,
@@ -170,6 +171,13 @@ fn start_error(stage: Stage, errno: i32) -> RunnerError {
             return RunnerError::new(
                 RunnerErrorKind::Setup,
                 "a limit that was asked for may not be set by this user",
+            )
+            .with_source(io::Error::from(errno));
+        }
+        (Stage::Namespace, _) => {
+            return RunnerError::new(
+                RunnerErrorKind::LifetimeEnforcementUnavailable,
+                "no PID namespace is to be had any more; nothing was started",
             )
             .with_source(io::Error::from(errno));
         }

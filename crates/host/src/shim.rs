@@ -28,8 +28,10 @@ use self::ending::Ending;
 use self::jobs::Job;
 use self::start::Leader;
 use crate::cgroup::{Base, Entry, Leaf};
+use crate::init::Init;
 use crate::leader::Stdio;
-use crate::sys;
+use crate::namespace;
+use crate::sys::{self, Pid};
 use crate::wire::{FromShim, Outbox};
 
 /// Between two rounds of killing what does not die.
@@ -47,6 +49,8 @@ pub(crate) struct Seed {
     /// Readable when a child of the reading process changed (`signalfd(2)`: inherited ones serve the new process).
     pub(crate) signals: SignalFd,
     pub(crate) base: Option<(Base, Entry)>,
+    /// The tree lives in a PID namespace of this kind.
+    pub(crate) namespace: Option<namespace::Kind>,
     /// Kept open for as long as the tree lives: a lock on one tells the next supervisor whether it does.
     pub(crate) held: Vec<OwnedFd>,
 }
@@ -57,6 +61,8 @@ struct Shim {
     signals: SignalFd,
     leader: Leader,
     leaf: Option<Leaf>,
+    /// That of the tree's PID namespace, as long as it is not reaped.
+    init: Option<Init>,
     jobs: VecDeque<Job>,
     ending: Option<Ending>,
     outbox: Outbox,
@@ -69,22 +75,13 @@ struct Shim {
 
 /// Runs a shim in a process that was just forked; ends with it.
 pub(crate) fn run(seed: Seed) -> ! {
-    // A panic must not unwind into the frames of the guardian, which this process only has a copy of.
-    let _guard = EndOnUnwind;
+    let _guard = sys::EndOnUnwind;
     let _ = nix::sys::prctl::set_name(c"procyard-shim");
     // Stopped by somebody, it still notices the end of the guardian, which would continue it otherwise.
     let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGCONT);
     match Shim::start(seed) {
         Some(shim) => shim.serve(),
         None => sys::exit_now(0),
-    }
-}
-
-struct EndOnUnwind;
-
-impl Drop for EndOnUnwind {
-    fn drop(&mut self) {
-        sys::exit_now(101);
     }
 }
 
@@ -95,6 +92,11 @@ impl Shim {
             let more = self.work();
             self.wait(more);
         }
+    }
+
+    /// Whose children are looked at without being a member itself.
+    fn init_pid(&self) -> Option<Pid> {
+        self.init.as_ref().map(Init::pid)
     }
 
     fn tell(&mut self, message: FromShim) {

@@ -241,6 +241,16 @@ pub(crate) fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
+/// Ends the process when it is dropped: the frames below it are copies of those of the process it was forked from, and a
+/// panic must not unwind into them.
+pub(crate) struct EndOnUnwind;
+
+impl Drop for EndOnUnwind {
+    fn drop(&mut self) {
+        exit_now(101);
+    }
+}
+
 /// Sets the CPU niceness of this process.
 pub(crate) fn set_niceness(nice: i32) -> Result<(), Errno> {
     // SAFETY: no memory is passed.

@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// Changes whenever a message does.
-pub(crate) const PROTOCOL: u32 = 2;
+pub(crate) const PROTOCOL: u32 = 3;
 /// No packet is longer; start bodies travel in a memory file instead.
 pub(crate) const MESSAGE_MAX: usize = 4096;
 /// The most descriptors that one packet takes (`SCM_MAX_FD` is 253).
@@ -31,12 +31,13 @@ pub(crate) enum WantedTier {
     Strongest,
     Cgroup,
     Subreaper,
+    PidNamespace,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToGuardian {
     /// The first message; its descriptors are held until the last tree is gone.
-    SetUp { protocol: u32, tier: WantedTier },
+    SetUp { protocol: u32, tier: WantedTier, try_pid_namespace: bool },
     /// Starts a tree. Descriptors: start body, stdin, stdout, stderr, control socket.
     Start { tree: u64 },
 }
@@ -62,6 +63,10 @@ pub(crate) struct Hello {
     pub(crate) base: Option<Vec<u8>>,
     /// Why they do not, where that was not asked for.
     pub(crate) no_cgroup: Option<String>,
+    /// Whether trees get a PID namespace.
+    pub(crate) namespaced: bool,
+    /// Whether they could, and why not; `None` where it was not tried.
+    pub(crate) pid_namespace: Option<Result<(), String>>,
     /// Whether `/proc/<pid>/task/<tid>/children` exists.
     pub(crate) proc_children: bool,
     /// Whether a child can be forked straight into a cgroup.
@@ -91,6 +96,8 @@ pub(crate) struct StartBody {
 pub(crate) enum Stage {
     /// Before there was a leader.
     SetUp,
+    /// In shim or leader: the PID namespace.
+    Namespace,
     /// In the leader, around the command: cgroup, session, limits.
     Prepare,
     Workdir,
@@ -104,6 +111,7 @@ impl Stage {
             Stage::Prepare => 1,
             Stage::Workdir => 2,
             Stage::Exec => 3,
+            Stage::Namespace => 4,
         }
     }
 
@@ -112,6 +120,7 @@ impl Stage {
             0 => Stage::SetUp,
             2 => Stage::Workdir,
             3 => Stage::Exec,
+            4 => Stage::Namespace,
             _ => Stage::Prepare,
         }
     }

@@ -19,7 +19,15 @@ impl Shim {
     pub(super) fn reap(&mut self) {
         self.check_started();
         loop {
-            match sys::reap() {
+            let init = self.init_pid();
+            let reaped = sys::reap_and_see_stopped(&mut |pid| {
+                // Nothing but somebody outside stops it, and while it is stopped nobody reaps orphans.
+                if let Some(init) = self.init.as_ref().filter(|init| init.pid() == pid) {
+                    init.go_on();
+                }
+            });
+            match reaped {
+                Reaped::Child(pid, _) if init == Some(pid) => self.init = None,
                 Reaped::Child(pid, status) => {
                     if let Some(ending) = &mut self.ending {
                         ending.reaped = true;
@@ -28,6 +36,9 @@ impl Shim {
                         self.check_started();
                         self.leader = Leader::Reaped;
                         self.tell(FromShim::Exited { status });
+                        if let Some(init) = &mut self.init {
+                            init.leader_is_reaped();
+                        }
                     }
                 }
                 Reaped::NoneEnded => return,

@@ -22,7 +22,7 @@ impl Shim {
     /// Waits until there is something to do, and takes in requests.
     pub(super) fn wait(&mut self, more: bool) {
         let timers =
-            [self.ending.as_ref().filter(|e| e.round.is_none()).map(|e| e.again_at), self.retry_remove];
+            [self.ending.as_ref().filter(|e| e.round.is_none()).and_then(|e| e.again_at), self.retry_remove];
         let timeout = if more {
             PollTimeout::ZERO
         } else {
@@ -71,7 +71,7 @@ impl Shim {
             }
             match receive(control.as_fd()) {
                 Received::Message(ToShim::Tree { request }, _) => {
-                    self.jobs.push_back(Job::Count { request, pass: Pass::new(&|_| false) });
+                    self.jobs.push_back(Job::Count { request, pass: Pass::new(self.init_pid()) });
                 }
                 Received::Message(ToShim::Signal { request, signal }, _) => self.signal(request, signal),
                 Received::Nothing => return,
@@ -93,13 +93,13 @@ impl Shim {
                 self.tell(FromShim::Delivered { request, leader_alive, processes: 0 });
             }
             WantedSignal::Interrupt => {
-                self.jobs.push_back(Job::Interrupt { request, pass: Pass::new(&|_| false) });
+                self.jobs.push_back(Job::Interrupt { request, pass: Pass::new(self.init_pid()) });
             }
             WantedSignal::Terminate => {
                 self.jobs.push_back(Job::Terminate {
                     request,
                     leader_alive: self.leader.pid().is_some(),
-                    sweep: Sweep::new(&[libc::SIGTERM, libc::SIGCONT]),
+                    sweep: Sweep::new(&[libc::SIGTERM, libc::SIGCONT], self.init_pid()),
                     freeze: Freeze::Wanted,
                 });
             }

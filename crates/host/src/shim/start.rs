@@ -12,7 +12,9 @@ use nix::fcntl::OFlag;
 
 use super::{REST_MIN, Seed, Shim};
 use crate::cgroup::{Entry, Leaf};
-use crate::leader::{Program, Stdio, become_command};
+use crate::init::{self, Duty, Forked};
+use crate::leader::{Bond, Program, Stdio, become_command};
+use crate::namespace;
 use crate::sys::{self, Pid, Side};
 use crate::wire::{FromShim, Outbox, Stage, StartBody};
 
@@ -35,39 +37,28 @@ impl Leader {
 impl Shim {
     /// `None` when there is no tree; the reason has been told.
     pub(super) fn start(seed: Seed) -> Option<Self> {
-        let control = seed.control;
-        let failed = |errno: Errno| {
-            let failure = FromShim::Failed { stage: Stage::SetUp, errno: errno as i32 };
-            Outbox::default().send(control.as_fd(), &failure);
+        let tell = |seed: &Seed, (stage, errno): (Stage, Errno)| {
+            let failure = FromShim::Failed { stage, errno: errno as i32 };
+            Outbox::default().send(seed.control.as_fd(), &failure);
         };
-        let program = match read_program(seed.body) {
-            Ok(program) => program,
-            Err(errno) => {
-                failed(errno);
+        let init = match seed.namespace.map(enter_namespace).transpose() {
+            Ok(Some(Forked::Inside(duty))) => become_init(seed, duty),
+            Ok(Some(Forked::Outside(init))) => Some(init),
+            Ok(None) => None,
+            Err(failure) => {
+                tell(&seed, failure);
                 return None;
             }
         };
-        if let Err(errno) = nix::sys::prctl::set_child_subreaper(true) {
-            failed(errno);
-            return None;
-        }
-        let leaf = match &seed.base {
-            None => None,
-            Some((base, entry)) => match base.leaf(seed.tree) {
-                Ok(leaf) => Some((leaf, *entry)),
-                Err(error) => {
-                    failed(Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)));
-                    return None;
-                }
-            },
-        };
-        match fork_leader(&program, &seed.stdio, leaf.as_ref()) {
-            Ok((pid, report)) => Some(Self {
-                control: Some(control),
+        match start_leader(&seed) {
+            // Here the shim's own copies of the child's output are closed: only the tree holds it now.
+            Ok(started) => Some(Self {
+                control: Some(seed.control),
                 lifeline: Some(seed.lifeline),
                 signals: seed.signals,
-                leader: Leader::Starting(pid, report),
-                leaf: leaf.map(|(leaf, _)| leaf),
+                leader: Leader::Starting(started.leader, started.report),
+                leaf: started.leaf,
+                init,
                 jobs: VecDeque::new(),
                 ending: None,
                 outbox: Outbox::default(),
@@ -77,20 +68,67 @@ impl Shim {
                 _held: seed.held,
             }),
             Err(errno) => {
-                failed(errno);
-                if let Some((leaf, _)) = leaf {
-                    let _ = leaf.remove();
+                if let Some(init) = init {
+                    init.kill();
+                    let _ = sys::wait_for(init.pid());
                 }
+                tell(&seed, (Stage::SetUp, errno));
                 None
             }
         }
-        // Here the shim's own copies of the child's output are closed: only the tree holds it now.
     }
 }
 
-fn read_program(body: OwnedFd) -> Result<Program, Errno> {
+/// Makes the namespace in which the leader is born, and its init.
+#[expect(unsafe_code, reason = "forks the init")]
+fn enter_namespace(kind: namespace::Kind) -> Result<Forked, (Stage, Errno)> {
+    namespace::enter(kind).map_err(|refused| (Stage::Namespace, refused.errno))?;
+    // SAFETY: a shim has one thread.
+    unsafe { init::fork() }.map_err(|errno| (Stage::SetUp, errno))
+}
+
+/// In the child of a fork: gives up what is the shim's or the command's. What is held stays so until the namespace ends.
+fn become_init(seed: Seed, duty: Duty) -> ! {
+    let Seed { body, stdio, control, lifeline, signals, base, .. } = seed;
+    drop((body, stdio, control, lifeline, signals, base));
+    duty.serve()
+}
+
+struct Started {
+    leader: Pid,
+    /// Tells whether it gets to its command.
+    report: File,
+    leaf: Option<Leaf>,
+}
+
+fn start_leader(seed: &Seed) -> Result<Started, Errno> {
+    let program = read_program(&seed.body)?;
+    nix::sys::prctl::set_child_subreaper(true)?;
+    let leaf = match &seed.base {
+        None => None,
+        Some((base, entry)) => {
+            let made = base.leaf(seed.tree);
+            Some((made.map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)))?, *entry))
+        }
+    };
+    let bond = match seed.namespace {
+        Some(_) => Bond::Namespace,
+        None => Bond::Parent(nix::unistd::getpid().as_raw()),
+    };
+    match fork_leader(&program, &seed.stdio, leaf.as_ref(), bond) {
+        Ok((leader, report)) => Ok(Started { leader, report, leaf: leaf.map(|(leaf, _)| leaf) }),
+        Err(errno) => {
+            if let Some((leaf, _)) = leaf {
+                let _ = leaf.remove();
+            }
+            Err(errno)
+        }
+    }
+}
+
+fn read_program(body: &OwnedFd) -> Result<Program, Errno> {
     let mut bytes = Vec::new();
-    let mut file = File::from(body);
+    let mut file = File::from(body.try_clone().map_err(|_| Errno::EMFILE)?);
     std::io::Seek::rewind(&mut file).map_err(|_| Errno::EIO)?;
     file.read_to_end(&mut bytes).map_err(|_| Errno::EIO)?;
     let body: StartBody = postcard::from_bytes(&bytes).map_err(|_| Errno::EBADMSG)?;
@@ -99,9 +137,13 @@ fn read_program(body: OwnedFd) -> Result<Program, Errno> {
 
 /// Forks the leader; gives its number and the pipe that tells whether it got to the command.
 #[expect(unsafe_code, reason = "forks the leader")]
-fn fork_leader(program: &Program, stdio: &Stdio, leaf: Option<&(Leaf, Entry)>) -> Result<(Pid, File), Errno> {
+fn fork_leader(
+    program: &Program,
+    stdio: &Stdio,
+    leaf: Option<&(Leaf, Entry)>,
+    bond: Bond,
+) -> Result<(Pid, File), Errno> {
     let (report, failure) = nix::unistd::pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
-    let shim = nix::unistd::getpid().as_raw();
     let (side, to_enter) = match leaf {
         // SAFETY: a shim has one thread; the child goes on to exec or ends.
         Some((leaf, Entry::Cloned)) => (unsafe { sys::fork_into(leaf.directory()) }?, None),
@@ -111,7 +153,7 @@ fn fork_leader(program: &Program, stdio: &Stdio, leaf: Option<&(Leaf, Entry)>) -
         None => (unsafe { sys::fork() }?, None),
     };
     match side {
-        Side::Child => become_command(program, stdio, to_enter, shim, failure),
+        Side::Child => become_command(program, stdio, to_enter, bond, failure),
         Side::Parent(pid) => Ok((pid, File::from(report))),
     }
 }
