@@ -13,6 +13,8 @@ mod gallery;
 #[cfg(target_os = "linux")]
 mod leaks;
 #[cfg(target_os = "linux")]
+mod namespaces;
+#[cfg(target_os = "linux")]
 mod ordinary_user;
 #[cfg(target_os = "linux")]
 mod scene;
@@ -32,6 +34,7 @@ fn main() {
         Some("as-adopter") => return deaths::be_adopter(&arguments.next().unwrap()),
         Some("as-leaderless") => gallery::be_leaderless(),
         Some("as-subreaper") => return gallery::be_subreaper(),
+        Some("as-asker") => return namespaces::be_asker(),
         Some("as-root") => return ordinary_user::be_root(&arguments.next().unwrap()),
         Some("as-starter") => return leaks::be_starter(&arguments.next().unwrap()),
         _ => {}
@@ -42,6 +45,7 @@ fn main() {
     trials.extend(terminals::trials());
     trials.extend(gallery::trials());
     trials.extend(deaths::trials());
+    trials.extend(namespaces::trials());
     trials.extend(leaks::trials());
     trials.extend(ordinary_user::trials());
     libtest_mimic::run(&libtest_mimic::Arguments::from_args(), trials).exit();

@@ -299,13 +299,30 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
+/// Found once.
+static TIERS: std::sync::LazyLock<Vec<Tier>> = std::sync::LazyLock::new(tiers);
+
+/// A trial of a tier, if there is that tier.
+pub(crate) fn on_tier<F, T>(tier: &Tier, name: &str, test: T) -> Option<Trial>
+where
+    F: Future<Output = ()>,
+    T: Fn() -> F + Send + 'static,
+{
+    let trial = || {
+        Trial::test(format!("{tier}::{name}"), move || {
+            block_on(test());
+            Ok(())
+        })
+    };
+    TIERS.contains(tier).then(trial)
+}
+
 /// One trial for each tier that there is.
 pub(crate) fn on_each_tier<F, T>(name: &'static str, test: T) -> Vec<Trial>
 where
     F: Future<Output = ()>,
     T: Fn(Tier) -> F + Copy + Send + 'static,
 {
-    static TIERS: std::sync::LazyLock<Vec<Tier>> = std::sync::LazyLock::new(tiers);
     TIERS
         .iter()
         .map(|tier| {
