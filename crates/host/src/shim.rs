@@ -19,6 +19,7 @@ mod requests;
 mod start;
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -63,6 +64,9 @@ struct Shim {
     leaf: Option<Leaf>,
     /// That of the tree's PID namespace, as long as it is not reaped.
     init: Option<Init>,
+    /// The mounts of the leader's namespace, never looked at. Whoever lets go of them last has them unmounted, which takes
+    /// milliseconds: this way it is not the leader, whose end would be known that much later.
+    mounts: Option<File>,
     jobs: VecDeque<Job>,
     ending: Option<Ending>,
     outbox: Outbox,

@@ -36,7 +36,7 @@ async fn serve(options: McpOptions) -> anyhow::Result<()> {
     anyhow::ensure!(workspace.is_dir(), "the workspace {} is not a directory", workspace.display());
     let data_dir = options.data.resolve()?;
     let session = tokio::select! {
-        session = Session::open(&data_dir, options.session, options.loop_id, Keep::Journal) => session?,
+        session = Session::open(&data_dir, options.session, options.loop_id, Keep::Journal, options.tier) => session?,
         // Nothing is started yet, so there is nothing to end.
         () = stop.cancelled() => return Ok(()),
     };

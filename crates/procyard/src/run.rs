@@ -49,7 +49,7 @@ async fn supervise(options: RunOptions) -> anyhow::Result<u8> {
     // Caught before anything is made, so that a signal meanwhile leaves nothing behind either.
     let signals = Signals::catch()?;
     let data_dir = options.data.resolve()?;
-    let session = Session::open(&data_dir, None, None, Keep::Nothing).await?;
+    let session = Session::open(&data_dir, None, None, Keep::Nothing, options.tier).await?;
     let outcome = attend(&session, &options, signals).await;
     let (root, survivors) = session.close().await;
     // Nobody can ask for it any more. What cannot be removed is removed with other ended sessions.

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use procyard_core::{Limits, LoopId, Owner, SessionId};
-use procyard_host::{HostOptions, HostRunner};
+use procyard_host::{HostOptions, HostRunner, TierChoice};
 use procyard_journal::Journal;
 use procyard_manifest::{AnchorSettings, Ceilings, SessionRoot};
-use procyard_runner::{Runner, RunnerError, RunnerResolver};
+use procyard_runner::{Runner, RunnerError, RunnerResolver, Tier};
 use procyard_supervisor::{RestoreReport, Services, Supervisor};
 
+use crate::cli::TierName;
 use crate::journal::{close_journal, open_journal, services_over};
 
 /// Who keeps sessions in this format, as their anchors say.
@@ -57,6 +58,7 @@ impl Session {
         session: Option<SessionId>,
         loop_id: Option<LoopId>,
         keep: Keep,
+        tier: Option<TierName>,
     ) -> anyhow::Result<Self> {
         let session = session.unwrap_or_else(|| SessionId::from_random(*uuid::Uuid::new_v4().as_bytes()));
         let loop_id = loop_id.unwrap_or_else(|| LoopId::from_random(*uuid::Uuid::new_v4().as_bytes()));
@@ -70,7 +72,8 @@ impl Session {
         let lock = root.lock_descriptor().context("the session's lock cannot be shared")?;
         let held = lock.into_iter().collect();
         // Nobody else starts children in this process.
-        let options = HostOptions { held, adopt_orphans: true, ..HostOptions::default() };
+        let tier = tier.map_or(TierChoice::Strongest, |tier| TierChoice::Require(tier.tier()));
+        let options = HostOptions { tier, held, adopt_orphans: true, ..HostOptions::default() };
         let runner = HostRunner::start(options).await?;
         let supervisor = Supervisor::new(session, limits, root.dir());
         let restored = supervisor.activate(services).await?;
@@ -115,6 +118,16 @@ async fn open_root(data_dir: &Path, session: SessionId, limits: &Limits) -> anyh
         .await
         .context("opening the session failed")?
         .with_context(|| format!("session {session} cannot be opened"))
+}
+
+impl TierName {
+    fn tier(self) -> Tier {
+        match self {
+            TierName::Cgroup => Tier::CGROUP,
+            TierName::Subreaper => Tier::SUBREAPER,
+            TierName::Pidns => Tier::PIDNS,
+        }
+    }
 }
 
 struct OneRunner(Arc<dyn Runner>);

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::jobs::Job;
 use super::{REST_MAX, REST_MIN, Shim};
+use crate::init::Init;
 use crate::tree::{Pass, Round};
 use crate::wire::FromShim;
 
@@ -18,7 +19,7 @@ use crate::wire::FromShim;
 const CGROUP_KILL_REST: Duration = Duration::from_millis(25);
 
 /// How long what is about to be killed is counted.
-const COUNT_MAX: Duration = Duration::from_millis(20);
+const COUNT_MAX: Duration = Duration::from_millis(50);
 
 /// The ending of the tree, once it has begun.
 pub(super) struct Ending {
@@ -100,16 +101,27 @@ impl Shim {
 
     /// Kills everything by one call, where there is one that does; tells how many lived.
     fn kill_at_once(&self) -> Option<u32> {
-        if let Some(init) = &self.init {
-            let mut pass = Pass::new(Some(init.pid()));
-            let until = Instant::now() + COUNT_MAX;
-            while !pass.step(&mut |_, _| {}) && Instant::now() < until {}
-            init.kill();
-            return Some(u32::try_from(pass.members.len()).unwrap_or(u32::MAX));
-        }
-        let leaf = self.leaf.as_ref()?;
-        let members = leaf.members().unwrap_or(0);
-        leaf.kill().ok()?;
-        Some(u32::try_from(members).unwrap_or(u32::MAX))
+        let in_leaf = self.leaf.as_ref().and_then(|leaf| leaf.members().ok());
+        let living = match (&self.init, &self.leaf) {
+            (Some(init), _) => {
+                let living = in_leaf.unwrap_or_else(|| count_below(init));
+                init.kill();
+                living
+            }
+            (None, Some(leaf)) => {
+                leaf.kill().ok()?;
+                in_leaf.unwrap_or(0)
+            }
+            (None, None) => return None,
+        };
+        Some(u32::try_from(living).unwrap_or(u32::MAX))
     }
+}
+
+/// How many live, as far as that is found out soon: they are about to be killed.
+fn count_below(init: &Init) -> usize {
+    let mut pass = Pass::new(Some(init.pid()));
+    let until = Instant::now() + COUNT_MAX;
+    while !pass.step(&mut |_, _| {}) && Instant::now() < until {}
+    pass.members.len()
 }

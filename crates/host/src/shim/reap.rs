@@ -2,6 +2,7 @@
 //!
 //! Not for ending anything: see [`super::ending`].
 
+use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::time::Instant;
@@ -60,6 +61,10 @@ impl Shim {
             // Nothing yet.
             Err(_) => return,
         };
+        if self.init.is_some() {
+            // It is our unreaped child, so the number is its own. An end of the leader before this only takes longer.
+            self.mounts = File::open(format!("/proc/{pid}/ns/mnt")).ok();
+        }
         self.leader = Leader::Running(*pid);
         self.tell(told);
     }

@@ -59,6 +59,7 @@ impl Shim {
                 leader: Leader::Starting(started.leader, started.report),
                 leaf: started.leaf,
                 init,
+                mounts: None,
                 jobs: VecDeque::new(),
                 ending: None,
                 outbox: Outbox::default(),
