@@ -1,5 +1,5 @@
-//! The system calls that have no safe wrapper fit for a process between `fork` and `exec`: all of the crate's
-//! `unsafe` is here.
+//! The system calls that have no safe wrapper fit for a process between `fork` and `exec`: all of the crate's `unsafe` is here,
+//! but for calls of what here is unsafe to call, which are the forks and the guardian's taking over of its standard input.
 //!
 //! Not for policy: which process is forked, signalled or waited for is decided by the callers.
 
