@@ -1,7 +1,7 @@
 //! The first process of a PID namespace (`pid_namespaces(7)`): orphans come to it, and with it everything in the namespace
 //! ends.
 //!
-//! Forked from a shim without exec, one thread, never seen by anybody outside of the tree. Signals from inside do
+//! Forked from a shim without exec, one thread. Signals from inside do
 //! nothing to it: the kernel delivers to the first process of a namespace only what it handles, and it handles
 //! nothing. It ends
 //!

@@ -7,7 +7,9 @@ use libtest_mimic::Trial;
 use nix::sys::signal::Signal as Number;
 use procyard_core::{LeaderEnd, SIGKILL, WaitStatus};
 use procyard_host::{HostOptions, HostRunner, TierChoice};
-use procyard_runner::{CommandSpec, Process, ProcessRequest, Runner, Signal, Tier, TreeProof};
+use procyard_runner::{
+    CommandSpec, Process, ProcessRequest, Runner, RunnerErrorKind, Signal, SpawnFailure, Tier, TreeProof,
+};
 use tokio::io::AsyncReadExt;
 
 use crate::leaks::children;
@@ -98,6 +100,7 @@ async fn alone() {
         assert_ne!(link(one.pid, "pid"), link(own_number(), "pid"));
         assert_eq!(link(one.pid, "pid"), link(init.pid, "pid"));
     }
+    assert_eq!(numbers(leader.pid)[1..], [2]);
     assert_eq!(link(leader.parent, "pid"), link(own_number(), "pid"), "the shim is outside");
     let root = nix::unistd::geteuid().is_root();
     assert_eq!(link(leader.pid, "user") == link(own_number(), "user"), root, "made only where it is needed");
@@ -240,24 +243,41 @@ async fn mounts() {
     std::fs::remove_dir(&point).unwrap();
 }
 
-/// Says why there is no runner of this tier.
+/// In a user namespace: says why there is no runner of this tier, or that there is one, and what it says when no more
+/// namespaces can be made.
 pub(crate) fn be_asker() {
+    // This namespace's own, or else the machine's.
+    let ids = std::fs::read_to_string("/proc/self/uid_map").unwrap();
+    assert_eq!(ids.split_ascii_whitespace().nth(2), Some("1"), "what is set here concerns nobody outside");
     let options = HostOptions { tier: TierChoice::Require(Tier::PIDNS), ..HostOptions::default() };
-    match block_on(HostRunner::start(options)) {
-        Ok(_runner) => {
-            let [guardian] = children(own_number())[..] else { panic!("one child: the guardian") };
-            assert!(children(guardian).is_empty(), "nothing is left of trying");
-            println!("there is one");
+    block_on(async {
+        match HostRunner::start(options).await {
+            Ok(runner) => {
+                let [guardian] = children(own_number())[..] else { panic!("one child: the guardian") };
+                assert!(children(guardian).is_empty(), "nothing is left of trying");
+                println!("there is one");
+                std::fs::write("/proc/sys/user/max_pid_namespaces", "0").unwrap();
+                println!("and then: {}", without_more(&runner).await);
+            }
+            Err(error) => println!("{error}"),
         }
-        Err(error) => println!("{error}"),
-    }
+    });
+}
+
+/// What a start says when no more namespaces can be made.
+async fn without_more(runner: &HostRunner) -> String {
+    let scene = Scene::new();
+    let error = start(runner, scene.request(r#"eval "$RECORD""#)).await.err().unwrap();
+    assert_eq!(error.kind(), RunnerErrorKind::Spawn(SpawnFailure::Exhausted));
+    assert!(scene.recorded().is_empty(), "nothing was started");
+    error.to_string()
 }
 
 /// Machines that refuse, made of user namespaces: what is set there concerns nobody outside.
 #[expect(clippy::disallowed_methods, reason = "this program again, where namespaces are refused")]
 fn refusals() {
     let surroundings = [
-        ("", "there is one"),
+        ("", "there is one\nand then: "),
         (
             "echo 0 >/proc/sys/user/max_pid_namespaces &&",
             "no PID namespace can be made (No space left on device); the sysctls",
@@ -332,7 +352,6 @@ async fn small(tier: Tier) {
     for watcher in watchers {
         let private = private_bytes(watcher);
         assert!(private > 0 && private <= PRIVATE_MAX, "{private} bytes");
-        eprintln!("{tier}: {} KiB", private / 1024);
     }
     assert_eq!(within(process.close()).await, TreeProof::Empty);
 }
