@@ -137,24 +137,24 @@ fn attempt(kind: Kind) -> Result<(), Refused> {
         Side::Parent(prober) => prober,
     };
     drop(failure);
-    let told = first_report(report);
-    if told.is_some() {
-        // It may hang. With it everything in its namespace ends; it is our unreaped child.
+    let hangs =
+        poll(&mut [PollFd::new(report.as_fd(), PollFlags::POLLIN)], PollTimeout::from(PROBE_MS)) == Ok(0);
+    if hangs {
+        // With it everything in its namespace ends; it is our unreaped child.
         let _ = sys::signal_child(prober, libc::SIGKILL);
     }
+    // Otherwise it ends by itself, and collects what it has started first.
     let status = sys::wait_for(prober);
-    match told {
+    match first_report(report) {
+        _ if hangs => Err(Step::Processes.refused(Errno::ETIMEDOUT)),
         Some(refused) => Err(refused),
         None if status == Ok(0) => Ok(()),
         None => Err(Step::Processes.refused(Errno::ECHILD)),
     }
 }
 
-/// What a prober or its leader says went wrong; `None` at an end of file.
+/// What a prober or its leader says went wrong; `None` where nothing did.
 fn first_report(report: OwnedFd) -> Option<Refused> {
-    if poll(&mut [PollFd::new(report.as_fd(), PollFlags::POLLIN)], PollTimeout::from(PROBE_MS)) == Ok(0) {
-        return Some(Step::Processes.refused(Errno::ETIMEDOUT));
-    }
     let mut bytes = [0; 5];
     let length = File::from(report).read(&mut bytes).unwrap_or(0);
     (length > 0).then(|| Refused::parse(bytes))
@@ -197,7 +197,10 @@ fn look_from_inside(failure: &File) -> Result<(), Refused> {
             }
             sys::exit_now(0)
         }
-        Side::Parent(leader) => sys::wait_for(leader).map(drop).map_err(processes),
+        Side::Parent(leader) => match sys::wait_for(leader).map_err(processes)? {
+            0 => Ok(()),
+            _ => Err(processes(Errno::ECHILD)),
+        },
     }
 }
 
