@@ -31,7 +31,7 @@ mod cost {
     type Outcome<T> = Result<T, Box<dyn Error>>;
 
     pub(crate) async fn measure(starts: u32) -> Outcome<()> {
-        for tier in [Tier::CGROUP, Tier::SUBREAPER] {
+        for tier in [Tier::CGROUP, Tier::SUBREAPER, Tier::PIDNS] {
             let options = HostOptions { tier: TierChoice::Require(tier.clone()), ..HostOptions::default() };
             let runner = match HostRunner::start(options).await {
                 Ok(runner) => runner,

@@ -22,6 +22,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use crate::cgroup::{self, Base, Entry, Hierarchy};
 use crate::controllers::{self, Controllers};
 use crate::leader::Stdio;
+use crate::namespace;
 use crate::shim::{self, Seed};
 use crate::sys::{self, Pid, Reaped, Side};
 use crate::tree::{self, Round};
@@ -81,6 +82,8 @@ struct Guardian {
     lifeline: Option<OwnedFd>,
     base: Option<(Base, Entry)>,
     controllers: Controllers,
+    /// Trees get a PID namespace of this kind.
+    namespace: Option<namespace::Kind>,
     held: Vec<OwnedFd>,
     shims: HashMap<Pid, u64>,
     /// Trees whose shims died before they were empty.
@@ -115,7 +118,7 @@ impl Guardian {
         if nix::unistd::getppid() != parent {
             return None;
         }
-        let (tier, held) = first_message(&supervisor)?;
+        let Wanted { tier, try_pid_namespace, held } = first_message(&supervisor)?;
         let mut outbox = Outbox::default();
         let refused = |outbox: &mut Outbox, reason: String| {
             outbox.send(supervisor.as_fd(), &FromGuardian::Refused { reason });
@@ -142,18 +145,29 @@ impl Guardian {
         if tree::Stat::read(own).is_none_or(|stat| stat.parent != parent.as_raw()) {
             return refused(&mut outbox, "/proc does not show this PID namespace".to_owned());
         }
+        let namespaced = tier == WantedTier::PidNamespace;
+        let probed = (namespaced || try_pid_namespace).then(namespace::probe);
+        let namespace = match &probed {
+            Some(Ok(kind)) if namespaced => Some(*kind),
+            Some(Err(reason)) if namespaced => return refused(&mut outbox, reason.clone()),
+            _ => None,
+        };
         let (base, no_cgroup) = match tier {
             WantedTier::Subreaper => (None, None),
-            WantedTier::Strongest | WantedTier::Cgroup => match prepare_cgroups() {
-                Ok(base) => (Some(base), None),
-                Err(reason) if tier == WantedTier::Cgroup => return refused(&mut outbox, reason),
-                Err(reason) => (None, Some(reason)),
-            },
+            WantedTier::Strongest | WantedTier::Cgroup | WantedTier::PidNamespace => {
+                match prepare_cgroups() {
+                    Ok(base) => (Some(base), None),
+                    Err(reason) if tier == WantedTier::Cgroup => return refused(&mut outbox, reason),
+                    Err(reason) => (None, Some(reason)),
+                }
+            }
         };
         let controllers = Controllers::find(base.as_ref().map(|(base, _)| base));
         let hello = Hello {
             base: base.as_ref().map(|(base, _)| base.path().as_os_str().as_bytes().to_vec()),
             no_cgroup,
+            namespaced,
+            pid_namespace: probed.map(|probed| probed.map(drop)),
             proc_children: tree::kernel_lists_children(),
             clone_into_cgroup: base.as_ref().is_some_and(|(_, entry)| *entry == Entry::Cloned),
             means: controllers.means(),
@@ -167,6 +181,7 @@ impl Guardian {
             lifeline: Some(lifeline),
             base,
             controllers,
+            namespace,
             held,
             shims: HashMap::new(),
             orphaned: Vec::new(),
@@ -202,13 +217,14 @@ impl Guardian {
             lifeline,
             base,
             controllers,
+            namespace,
             held,
             ..
         } = self;
         drop((supervisor, supervisor_life, lifeline));
         let Request { tree, body, stdio, control } = request;
         let lifeline = lifeline_of_shims;
-        shim::run(Seed { tree, body, stdio, control, lifeline, signals, base, controllers, held })
+        shim::run(Seed { tree, body, stdio, control, lifeline, signals, base, controllers, namespace, held })
     }
 
     fn finish(self) -> i32 {
@@ -415,10 +431,19 @@ fn own_socket() -> Option<OwnedFd> {
     Some(socket)
 }
 
-fn first_message(supervisor: &OwnedFd) -> Option<(WantedTier, Vec<OwnedFd>)> {
+/// What the first message brings.
+struct Wanted {
+    tier: WantedTier,
+    try_pid_namespace: bool,
+    held: Vec<OwnedFd>,
+}
+
+fn first_message(supervisor: &OwnedFd) -> Option<Wanted> {
     poll(&mut [PollFd::new(supervisor.as_fd(), PollFlags::POLLIN)], PollTimeout::from(SETUP_MS)).ok()?;
     match receive(supervisor.as_fd()) {
-        Received::Message(ToGuardian::SetUp { protocol: PROTOCOL, tier }, held) => Some((tier, held)),
+        Received::Message(ToGuardian::SetUp { protocol: PROTOCOL, tier, try_pid_namespace }, held) => {
+            Some(Wanted { tier, try_pid_namespace, held })
+        }
         Received::Message(ToGuardian::SetUp { protocol, .. }, _) => {
             let reason = format!("the guardian program speaks protocol {PROTOCOL}, not {protocol}");
             Outbox::default().send(supervisor.as_fd(), &FromGuardian::Refused { reason });

@@ -17,6 +17,7 @@ use nix::unistd::{AccessFlags, access, chdir, dup2_stderr, dup2_stdin, dup2_stdo
 use crate::cgroup::Leaf;
 use crate::limited::Limited;
 use crate::limits::Bounds;
+use crate::namespace;
 use crate::sys::{self, CArray, Pid};
 use crate::wire::{Stage, StartBody};
 
@@ -75,16 +76,25 @@ pub(crate) struct Stdio {
     pub(crate) stderr: OwnedFd,
 }
 
+/// What ends a leader together with what is above it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Bond {
+    /// The death of this process, its parent: a belt besides the subreaper.
+    Parent(Pid),
+    /// That of the init of its PID namespace, which it is to see in `/proc`.
+    Namespace,
+}
+
 /// Becomes the command, or tells why not and ends.
 pub(crate) fn become_command(
     program: &Program,
     stdio: &Stdio,
     leaf_to_enter: Option<&Leaf>,
     limited: &Limited,
-    shim: Pid,
+    bond: Bond,
     failure: OwnedFd,
 ) -> ! {
-    let (stage, errno) = match prepare(program, stdio, leaf_to_enter, limited, shim) {
+    let (stage, errno) = match prepare(program, stdio, leaf_to_enter, limited, bond) {
         Ok(()) => (Stage::Exec, execute(program)),
         Err(failed) => failed,
     };
@@ -105,7 +115,7 @@ fn prepare(
     stdio: &Stdio,
     leaf_to_enter: Option<&Leaf>,
     limited: &Limited,
-    shim: Pid,
+    bond: Bond,
 ) -> Result<(), (Stage, Errno)> {
     let around = |errno| (Stage::Prepare, errno);
     // Before anything of the command can run: not one of its forks is outside.
@@ -114,10 +124,15 @@ fn prepare(
     }
     limited.enter().map_err(|errno| (Stage::Limits, errno))?;
     setsid().map_err(around)?;
-    // A belt besides the subreaper: cleared by exec of a setuid program and not inherited by forks.
-    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).map_err(around)?;
-    if getppid().as_raw() != shim {
-        return Err(around(Errno::ESRCH));
+    match bond {
+        // Cleared by exec of a setuid program and not inherited by forks.
+        Bond::Parent(shim) => {
+            nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).map_err(around)?;
+            if getppid().as_raw() != shim {
+                return Err(around(Errno::ESRCH));
+            }
+        }
+        Bond::Namespace => namespace::mount_proc().map_err(|refused| (Stage::Namespace, refused.errno))?,
     }
     dup2_stdin(stdio.stdin.as_fd()).map_err(around)?;
     dup2_stdout(stdio.stdout.as_fd()).map_err(around)?;

@@ -1,7 +1,8 @@
 //! A procyard runner for this machine: pipes, terminals, and process trees that cannot escape.
 //!
 //! Every command is the leader of a tree. A *shim*, a subreaper, is above each tree, and a *guardian* above all shims of
-//! one supervisor; where a cgroup can be made, each tree has a leaf of its own. Whoever of supervisor, guardian and shims
+//! one supervisor; where a cgroup can be made, each tree has a leaf of its own; where that is required, each has a PID
+//! namespace. Whoever of supervisor, guardian and shims
 //! dies, the others end the tree, and "empty" is only said when it is proven. `docs/containment.md` has the threat
 //! model and the matrix of deaths.
 //!
@@ -46,6 +47,8 @@ mod environment;
 #[cfg(target_os = "linux")]
 mod guardian;
 #[cfg(target_os = "linux")]
+mod init;
+#[cfg(target_os = "linux")]
 mod leader;
 #[cfg(target_os = "linux")]
 mod limited;
@@ -53,6 +56,8 @@ mod limited;
 mod limits;
 #[cfg(target_os = "linux")]
 mod link;
+#[cfg(target_os = "linux")]
+mod namespace;
 #[cfg(target_os = "linux")]
 mod prepared;
 #[cfg(target_os = "linux")]

@@ -162,7 +162,7 @@ pub(crate) fn start_error(stage: Stage, errno: Errno) -> Option<RunnerError> {
         Stage::OomScore => "the oom_score_adj could not be set",
         Stage::Limits => "the memory or process limit could not be set; try again",
         Stage::Privileges => "the command could not be kept from new privileges, or from signalling others",
-        Stage::SetUp | Stage::Prepare | Stage::Workdir | Stage::Exec => return None,
+        Stage::SetUp | Stage::Namespace | Stage::Prepare | Stage::Workdir | Stage::Exec => return None,
     };
     Some(RunnerError::new(RunnerErrorKind::Setup, message).with_source(io::Error::from(errno)))
 }

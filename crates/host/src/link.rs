@@ -88,7 +88,7 @@ impl Link {
     ) -> Result<Arc<Self>, HostError> {
         let null = File::options().read(true).write(true).open("/dev/null").map_err(HostError::Guardian)?;
         let (child, socket) = spawn(program)?;
-        let met = greet(&socket, tier, &options.held)
+        let met = greet(&socket, tier, options)
             .and_then(|hello| Ok((hello, Shared::new(socket, &child).map_err(HostError::Guardian)?)));
         let (hello, shared) = match met {
             Ok((hello, shared)) => (hello, Arc::new(shared)),
@@ -110,7 +110,11 @@ impl Link {
 
     /// What contains its trees.
     pub(crate) fn tier(&self) -> Tier {
-        if self.hello.base.is_some() { Tier::CGROUP } else { Tier::SUBREAPER }
+        match &self.hello {
+            hello if hello.namespaced => Tier::PIDNS,
+            hello if hello.base.is_some() => Tier::CGROUP,
+            _ => Tier::SUBREAPER,
+        }
     }
 
     /// Hands a start over; `EPIPE` when there is no guardian any more, and then it was not handed over.
@@ -305,12 +309,13 @@ fn discard(mut child: Child) {
     guardians.living.remove(&child.id().cast_signed());
 }
 
-fn greet(socket: &OwnedFd, tier: WantedTier, held: &[OwnedFd]) -> Result<Hello, HostError> {
-    if held.len() > FDS_MAX {
+fn greet(socket: &OwnedFd, tier: WantedTier, options: &HostOptions) -> Result<Hello, HostError> {
+    if options.held.len() > FDS_MAX {
         return Err(HostError::TooManyHeld(FDS_MAX));
     }
-    let held: Vec<_> = held.iter().map(AsRawFd::as_raw_fd).collect();
-    match send(socket.as_fd(), &ToGuardian::SetUp { protocol: PROTOCOL, tier }, &held) {
+    let held: Vec<_> = options.held.iter().map(AsRawFd::as_raw_fd).collect();
+    let try_pid_namespace = options.try_on_request;
+    match send(socket.as_fd(), &ToGuardian::SetUp { protocol: PROTOCOL, tier, try_pid_namespace }, &held) {
         Ok(()) => hello(socket),
         // It has ended before it was spoken to.
         Err(Errno::EPIPE | Errno::ECONNRESET) => Err(HostError::NoAnswer),

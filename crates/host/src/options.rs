@@ -24,7 +24,8 @@ pub enum TierChoice {
     /// The strongest that does not change what commands see.
     #[default]
     Strongest,
-    /// Exactly this one; without it nothing is ever started.
+    /// Exactly this one; without it nothing is ever started. [`Tier::PIDNS`] is only to be had this way: process numbers
+    /// and `/proc` are others inside, and for an ordinary user setuid programs have no privileges.
     Require(Tier),
 }
 
@@ -70,6 +71,9 @@ pub struct HostOptions {
     pub guardian: GuardianProgram,
     /// Which containment is wanted.
     pub tier: TierChoice,
+    /// Also try the tiers that are only used when they are required, so that the [report](ContainmentReport) tells of
+    /// them. Costs some milliseconds at each start of a guardian.
+    pub try_on_request: bool,
     /// Descriptors that guardian and shims keep open until the trees are gone, for example one with a `flock(2)` on
     /// it: whoever can take that lock knows that no tree of this runner lives. At most 64.
     #[cfg(unix)]
@@ -116,7 +120,11 @@ pub enum CgroupVersion {
 pub struct ContainmentReport {
     /// What contains its trees.
     pub tier: Tier,
-    /// The stronger tiers and why each is not used.
+    /// Tiers that can be required here and are never chosen otherwise, because commands see the difference. Only filled
+    /// where [`HostOptions::try_on_request`] asks for it.
+    pub on_request: Vec<Tier>,
+    /// The tiers that are not to be had of those that were tried, and why; where something would make one available,
+    /// that is said.
     pub unavailable: Vec<(Tier, String)>,
     /// The kernel's release.
     pub kernel: String,

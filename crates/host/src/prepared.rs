@@ -168,13 +168,21 @@ fn start_error(stage: Stage, errno: i32) -> RunnerError {
         return error;
     }
     let failure = match (stage, errno) {
-        (_, Errno::EAGAIN | Errno::ENOMEM | Errno::EMFILE | Errno::ENFILE) => SpawnFailure::Exhausted,
+        (_, Errno::EAGAIN | Errno::ENOMEM | Errno::EMFILE | Errno::ENFILE)
+        | (Stage::SetUp | Stage::Namespace, Errno::ENOSPC | Errno::EUSERS) => SpawnFailure::Exhausted,
         (Stage::Workdir, _) => SpawnFailure::Workdir,
         (Stage::Exec, Errno::ENOENT | Errno::ENOTDIR) => SpawnFailure::NotFound,
         (Stage::Exec, Errno::ENOEXEC | Errno::ELIBBAD | Errno::EISDIR) => SpawnFailure::NotExecutable,
         (Stage::Exec, Errno::EACCES | Errno::EPERM) => SpawnFailure::PermissionDenied,
         (Stage::Exec, Errno::E2BIG) => SpawnFailure::TooLong,
         (Stage::Exec, _) => SpawnFailure::Other,
+        (Stage::Namespace, _) => {
+            return RunnerError::new(
+                RunnerErrorKind::LifetimeEnforcementUnavailable,
+                "no PID namespace is to be had any more; nothing was started",
+            )
+            .with_source(io::Error::from(errno));
+        }
         _ => {
             return RunnerError::new(
                 RunnerErrorKind::Setup,

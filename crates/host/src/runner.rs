@@ -65,6 +65,7 @@ impl HostRunner {
             TierChoice::Strongest => WantedTier::Strongest,
             TierChoice::Require(tier) if *tier == Tier::CGROUP => WantedTier::Cgroup,
             TierChoice::Require(tier) if *tier == Tier::SUBREAPER => WantedTier::Subreaper,
+            TierChoice::Require(tier) if *tier == Tier::PIDNS => WantedTier::PidNamespace,
             TierChoice::Require(tier) => {
                 return Err(HostError::LifetimeEnforcementUnavailable(format!(
                     "there is no tier {tier} here"
@@ -159,10 +160,18 @@ fn report(link: &Link, signal_scope: Result<(), String>) -> ContainmentReport {
             Version::Two => CgroupVersion::Two,
         })
     };
-    let unavailable = link.hello.no_cgroup.iter().map(|reason| (Tier::CGROUP, reason.clone())).collect();
+    let mut unavailable: Vec<_> =
+        link.hello.no_cgroup.iter().map(|reason| (Tier::CGROUP, reason.clone())).collect();
+    let mut on_request = Vec::new();
+    match &link.hello.pid_namespace {
+        Some(Err(reason)) => unavailable.push((Tier::PIDNS, reason.clone())),
+        Some(Ok(())) if !link.hello.namespaced => on_request.push(Tier::PIDNS),
+        Some(Ok(())) | None => {}
+    }
     let kernel = nix::sys::utsname::uname().map(|name| name.release().to_string_lossy().into_owned());
     ContainmentReport {
         tier: link.tier(),
+        on_request,
         unavailable,
         kernel: kernel.unwrap_or_default(),
         proc_children: link.hello.proc_children,

@@ -1,5 +1,5 @@
-//! The system calls that have no safe wrapper fit for a process between `fork` and `exec`: all of the crate's
-//! `unsafe` is here.
+//! The system calls that have no safe wrapper fit for a process between `fork` and `exec`: all of the crate's `unsafe` is here,
+//! but for calls of what here is unsafe to call, which are the forks and the guardian's taking over of its standard input.
 //!
 //! Not for policy: which process is forked, signalled or waited for is decided by the callers.
 
@@ -241,6 +241,16 @@ pub(crate) fn exec(path: &CStr, argv: &CArray<'_>, env: &CArray<'_>) -> Errno {
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: _exit does not return and touches no memory of ours.
     unsafe { libc::_exit(code) }
+}
+
+/// Ends the process when it is dropped: the frames below it are copies of those of the process it was forked from, and a
+/// panic must not unwind into them.
+pub(crate) struct EndOnUnwind;
+
+impl Drop for EndOnUnwind {
+    fn drop(&mut self) {
+        exit_now(101);
+    }
 }
 
 /// Sets the CPU niceness of this process.

@@ -41,6 +41,11 @@ impl Stat {
         Self::parse(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
     }
 
+    /// That of the calling process, in the numbers of whichever namespace `/proc` shows.
+    pub(crate) fn own() -> Option<Self> {
+        Self::parse(&std::fs::read("/proc/self/stat").ok()?)
+    }
+
     fn parse(line: &[u8]) -> Option<Self> {
         // The name may hold anything, also parentheses: fields are counted after the last one.
         let after = line.iter().rposition(|byte| *byte == b')')? + 1;
@@ -172,6 +177,8 @@ pub(crate) struct Member {
 /// One pass over all descendants of the calling process.
 pub(crate) struct Pass {
     listing: Listing,
+    /// One of ours, no member: only what is below it is.
+    init: Option<Pid>,
     queue: VecDeque<Identity>,
     children: Vec<Pid>,
     /// The parent whose list is being gone through; `None` for the root.
@@ -181,15 +188,21 @@ pub(crate) struct Pass {
 }
 
 impl Pass {
-    /// Begins a pass from the calling process, leaving out children in `skip`.
-    pub(crate) fn new(skip: &dyn Fn(Pid) -> bool) -> Self {
+    /// Begins a pass from the calling process, through its child `init`, which is no member itself.
+    pub(crate) fn new(init: Option<Pid>) -> Self {
+        Self { init, ..Self::leaving_out(&|_| false) }
+    }
+
+    /// Begins a pass from the calling process, leaving out children in `skip` and what is below them.
+    fn leaving_out(skip: &dyn Fn(Pid) -> bool) -> Self {
         let root = nix::unistd::getpid().as_raw();
         let listing = Listing::new();
         let mut children = Vec::new();
         let threads = Stat::read(root).map_or(1, |stat| stat.threads);
         listing.children(root, threads, &mut children);
         children.retain(|pid| !skip(*pid));
-        Self { listing, queue: VecDeque::new(), children, at: Some((root, None)), members: Vec::new() }
+        let at = Some((root, None));
+        Self { listing, init: None, queue: VecDeque::new(), children, at, members: Vec::new() }
     }
 
     /// Goes on for a bounded time; `act` sees each living member while a pidfd holds it, parents first. True when the
@@ -222,9 +235,12 @@ impl Pass {
             return;
         }
         let member = Member { identity: Identity { pid, start: stat.start }, parent: *parent, stat };
+        self.queue.push_back(member.identity);
+        if self.init == Some(pid) {
+            return;
+        }
         act(&member, &pidfd);
         self.members.push(member);
-        self.queue.push_back(member.identity);
     }
 
     fn descend(&mut self, next: Identity) {
@@ -254,6 +270,7 @@ fn signal_again(member: &Member, signal: i32) -> Result<(), Errno> {
 
 /// Signals every descendant once, in passes until one finds nobody new.
 pub(crate) struct Sweep {
+    init: Option<Pid>,
     signals: &'static [i32],
     pass: Option<Pass>,
     passes: u32,
@@ -267,13 +284,14 @@ impl Sweep {
     /// More passes than this are only needed by what forks faster than it can be signalled.
     const PASSES_MAX: u32 = 64;
 
-    pub(crate) fn new(signals: &'static [i32]) -> Self {
-        Self { signals, pass: None, passes: 0, reached: HashSet::new(), fresh: false, signalled: 0 }
+    /// Passes over `init`, which is none of the members.
+    pub(crate) fn new(signals: &'static [i32], init: Option<Pid>) -> Self {
+        Self { init, signals, pass: None, passes: 0, reached: HashSet::new(), fresh: false, signalled: 0 }
     }
 
     /// Goes on for a bounded time; true when it is complete.
     pub(crate) fn step(&mut self) -> bool {
-        let pass = self.pass.get_or_insert_with(|| Pass::new(&|_| false));
+        let pass = self.pass.get_or_insert_with(|| Pass::new(self.init));
         let (signals, reached, fresh, signalled) =
             (self.signals, &mut self.reached, &mut self.fresh, &mut self.signalled);
         let complete = pass.step(&mut |member, pidfd| {
@@ -325,7 +343,7 @@ impl Round {
     pub(crate) fn step(&mut self, skip: &dyn Fn(Pid) -> bool) -> bool {
         match &mut self.stage {
             Stage::Begin => {
-                self.stage = Stage::Stop(Pass::new(skip));
+                self.stage = Stage::Stop(Pass::leaving_out(skip));
                 false
             }
             Stage::Stop(pass) => {

@@ -34,12 +34,13 @@ pub(crate) enum WantedTier {
     Strongest,
     Cgroup,
     Subreaper,
+    PidNamespace,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToGuardian {
     /// The first message; its descriptors are held until the last tree is gone.
-    SetUp { protocol: u32, tier: WantedTier },
+    SetUp { protocol: u32, tier: WantedTier, try_pid_namespace: bool },
     /// Starts a tree. Descriptors: start body, stdin, stdout, stderr, control socket.
     Start { tree: u64 },
 }
@@ -65,6 +66,10 @@ pub(crate) struct Hello {
     pub(crate) base: Option<Vec<u8>>,
     /// Why they do not, where that was not asked for.
     pub(crate) no_cgroup: Option<String>,
+    /// Whether trees get a PID namespace.
+    pub(crate) namespaced: bool,
+    /// Whether they could, and why not; `None` where it was not tried.
+    pub(crate) pid_namespace: Option<Result<(), String>>,
     /// Whether `/proc/<pid>/task/<tid>/children` exists.
     pub(crate) proc_children: bool,
     /// Whether a child can be forked straight into a cgroup.
@@ -95,6 +100,8 @@ pub(crate) struct StartBody {
 pub(crate) enum Stage {
     /// Before there was a leader.
     SetUp,
+    /// In shim or leader: the PID namespace.
+    Namespace,
     /// In the leader, around the command: cgroup, session, streams.
     Prepare,
     Workdir,
@@ -117,6 +124,7 @@ impl Stage {
             Stage::OomScore => 5,
             Stage::Limits => 6,
             Stage::Privileges => 7,
+            Stage::Namespace => 8,
         }
     }
 
@@ -129,6 +137,7 @@ impl Stage {
             5 => Stage::OomScore,
             6 => Stage::Limits,
             7 => Stage::Privileges,
+            8 => Stage::Namespace,
             _ => Stage::Prepare,
         }
     }

@@ -101,6 +101,10 @@ pub(crate) struct RunOptions {
     #[arg(long)]
     pub(crate) no_stdin: bool,
 
+    /// Contain the command in this way or do not start it [default: the strongest of cgroup and subreaper that there is]
+    #[arg(long, value_enum)]
+    pub(crate) tier: Option<TierName>,
+
     /// Say how it ended, or why it could not be started, as one line of JSON on stderr
     #[arg(long)]
     pub(crate) json: bool,
@@ -130,11 +134,27 @@ pub(crate) struct McpOptions {
     #[arg(long, value_name = "SECONDS", default_value_t = 50, value_parser = clap::value_parser!(u64).range(0..=86_400))]
     pub(crate) auto_yield: u64,
 
+    /// Contain commands in this way or start none [default: the strongest of cgroup and subreaper that there is]
+    #[arg(long, value_enum)]
+    pub(crate) tier: Option<TierName>,
+
     #[command(flatten)]
     pub(crate) limits: LimitOptions,
 
     #[command(flatten)]
     pub(crate) data: DataDir,
+}
+
+/// What contains commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TierName {
+    /// A cgroup for each command, and a subreaper above it
+    Cgroup,
+    /// A subreaper above each command
+    Subreaper,
+    /// A PID namespace for each command: numbers of processes and /proc are others inside, and without root's privileges
+    /// setuid programs such as sudo have none
+    Pidns,
 }
 
 /// What a record is written as.

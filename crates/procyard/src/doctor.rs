@@ -29,7 +29,8 @@ pub(crate) async fn doctor(options: DoctorOptions) -> ExitCode {
         Err(error) => return exit::fault(&error),
     };
     let mut text = format!("procyard       {}\n", env!("CARGO_PKG_VERSION"));
-    let contained = match HostRunner::start(HostOptions::default()).await {
+    let options = HostOptions { try_on_request: true, ..HostOptions::default() };
+    let contained = match HostRunner::start(options).await {
         Ok(runner) => {
             text.push_str(&containment(&runner.report()));
             text.push_str(&enforcement(&runner.report()));
@@ -57,8 +58,14 @@ fn row(subject: &str, says: impl Display) -> String {
 fn containment(report: &ContainmentReport) -> String {
     let mut text = row("containment", format_args!("{}: {}", report.tier, meaning(&report.tier)));
     text.push_str(&row("", mass_kill(&report.tier)));
+    for tier in &report.on_request {
+        text.push_str(&row(
+            "",
+            format_args!("{tier} is to be had on request (--tier {tier}): {}", meaning(tier)),
+        ));
+    }
     for (tier, why) in &report.unavailable {
-        text.push_str(&row("", format_args!("{tier} is not used: {why}")));
+        text.push_str(&row("", format_args!("{tier} is not to be had: {why}")));
     }
     text.push_str(&row("kernel", &report.kernel));
     if !report.proc_children {
@@ -100,6 +107,8 @@ fn meaning(tier: &Tier) -> &'static str {
         "each command has a cgroup of its own and a subreaper above it; stop ends all of it at once"
     } else if *tier == Tier::SUBREAPER {
         "each command has a subreaper above it; what it leaves behind is found and ended"
+    } else if *tier == Tier::PIDNS {
+        "each command has a PID namespace; the kernel ends all of it, also after kill -9 -1"
     } else {
         "a tier of its own"
     }

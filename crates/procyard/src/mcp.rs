@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use procyard_core::Handle;
+use procyard_host::HostOptions;
 use procyard_server::{serve_mcp, stdio};
 use procyard_tools::{Toolbox, ToolboxOptions};
 use tokio::signal::unix::SignalKind;
 use tokio_util::sync::CancellationToken;
 
 use crate::caught::Caught;
-use crate::cli::McpOptions;
+use crate::cli::{McpOptions, TierName};
 use crate::session::{Keep, Session};
 use crate::{exit, gc};
 
@@ -36,7 +37,7 @@ async fn serve(options: McpOptions) -> anyhow::Result<()> {
     // Each command that names no workdir would be refused, so that the client's configuration is what is wrong.
     anyhow::ensure!(workspace.is_dir(), "the workspace {} is not a directory", workspace.display());
     let data_dir = options.data.resolve()?;
-    let host = options.limits.of_runner();
+    let host = HostOptions { tier: TierName::choice(options.tier), ..options.limits.of_runner() };
     let opening = Session::open(&data_dir, options.session, options.loop_id, Keep::Journal, host);
     let session = tokio::select! {
         session = opening => session?,

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use procyard_core::{ExecutionId, Handle, LeaderEnd, Origin, State, StopKind, WaitStatus};
+use procyard_host::HostOptions;
 use procyard_runner::{CommandSpec, ProcessRequest, Runner as _, StdinMode};
 use procyard_supervisor::{
     CommandRecord, Lease, Pace, ReadFrom, ReadRequest, Snapshot, StartOptions, StopRequest, StreamFilter,
@@ -16,7 +17,7 @@ use procyard_supervisor::{
 };
 use tokio::sync::watch;
 
-use crate::cli::RunOptions;
+use crate::cli::{RunOptions, TierName};
 use crate::pages::write_page;
 use crate::say::say;
 use crate::session::{Keep, Session};
@@ -49,7 +50,8 @@ async fn supervise(options: RunOptions) -> anyhow::Result<u8> {
     // Caught before anything is made, so that a signal meanwhile leaves nothing behind either.
     let signals = Signals::catch()?;
     let data_dir = options.data.resolve()?;
-    let session = Session::open(&data_dir, None, None, Keep::Nothing, options.limits.of_runner()).await?;
+    let host = HostOptions { tier: TierName::choice(options.tier), ..options.limits.of_runner() };
+    let session = Session::open(&data_dir, None, None, Keep::Nothing, host).await?;
     let outcome = attend(&session, &options, signals).await;
     let (root, survivors) = session.close().await;
     // Nobody can ask for it any more. What cannot be removed is removed with other ended sessions.

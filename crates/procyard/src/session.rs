@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use procyard_core::{Limits, LoopId, Owner, SessionId};
-use procyard_host::{HostOptions, HostRunner};
+use procyard_host::{HostOptions, HostRunner, TierChoice};
 use procyard_journal::Journal;
 use procyard_manifest::{AnchorSettings, Ceilings, SessionRoot};
-use procyard_runner::{Runner, RunnerError, RunnerResolver};
+use procyard_runner::{Runner, RunnerError, RunnerResolver, Tier};
 use procyard_supervisor::{RestoreReport, Services, Supervisor};
 
+use crate::cli::TierName;
 use crate::journal::{close_journal, open_journal, services_over};
 
 /// Who keeps sessions in this format, as their anchors say.
@@ -116,6 +117,19 @@ async fn open_root(data_dir: &Path, session: SessionId, limits: &Limits) -> anyh
         .await
         .context("opening the session failed")?
         .with_context(|| format!("session {session} cannot be opened"))
+}
+
+impl TierName {
+    /// The choice of one that was named, or of none.
+    pub(crate) fn choice(named: Option<Self>) -> TierChoice {
+        named.map_or(TierChoice::Strongest, |named| {
+            TierChoice::Require(match named {
+                TierName::Cgroup => Tier::CGROUP,
+                TierName::Subreaper => Tier::SUBREAPER,
+                TierName::Pidns => Tier::PIDNS,
+            })
+        })
+    }
 }
 
 struct OneRunner(Arc<dyn Runner>);

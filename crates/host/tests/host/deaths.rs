@@ -12,7 +12,8 @@ use procyard_runner::{Process, Runner, Signal, Tier, TreeProof};
 use crate::gallery::GALLERY;
 use crate::leaks::children;
 use crate::scene::{
-    Recorded, Scene, assert_emptied, block_on, eventually, on_each_tier, request_at, runner, start, within,
+    Recorded, Scene, assert_emptied, block_on, eventually, on_each_tier, on_tier, request_at, runner, start,
+    tier_named, within,
 };
 
 /// Descendants of every kind that is hard to end, and a leader that stays.
@@ -38,6 +39,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         },
     ));
     trials.extend(on_each_tier("the_next_start_ends_what_is_left_when_all_are_killed_at_once", all_at_once));
+    trials.extend(on_tier(&Tier::PIDNS, "a_namespace_ends_by_itself_when_all_are_killed_at_once", by_itself));
     trials.extend(on_each_tier("the_whole_gallery_ends_with_its_killed_supervisor", gallery));
     trials.extend(on_each_tier("stopped_guardian_and_shim_do_not_save_their_tree", stopped_parts));
     trials.extend(on_each_tier("a_stopped_shim_goes_on", stopped_shim));
@@ -123,7 +125,7 @@ impl Drop for Supervisor {
 
 /// In a process of its own: starts the command lines that it reads, says so, and stays.
 pub(crate) fn be_supervisor(tier: &str) {
-    let tier = [Tier::CGROUP, Tier::SUBREAPER].into_iter().find(|known| known.as_str() == tier).unwrap();
+    let tier = tier_named(tier);
     let environment = crate::scene::environment(std::env::var_os("PIDS").unwrap().as_ref());
     let lines: Vec<_> = std::io::stdin().lines().map(Result::unwrap).collect();
     block_on(async {
@@ -141,7 +143,7 @@ pub(crate) fn be_supervisor(tier: &str) {
 /// of its own stays.
 #[expect(clippy::disallowed_methods, reason = "a child that is none of the runner's")]
 pub(crate) fn be_adopter(tier: &str) {
-    let tier = [Tier::CGROUP, Tier::SUBREAPER].into_iter().find(|known| known.as_str() == tier).unwrap();
+    let tier = tier_named(tier);
     let environment = crate::scene::environment(std::env::var_os("PIDS").unwrap().as_ref());
     let mut own = Command::new("sleep").arg("1000").spawn().unwrap();
     block_on(async {
@@ -217,7 +219,8 @@ fn die(tier: &Tier, parts: &[Part]) {
 
 async fn all_at_once(tier: Tier) {
     if tier != Tier::CGROUP {
-        // Without a cgroup nothing remembers whose they were. The leader at least dies with its shim.
+        // Without a cgroup nothing remembers whose they were. The leader at least dies with its shim, and a PID
+        // namespace ends before anything else can start.
         return;
     }
     let supervisor = Supervisor::run(&tier, &[TREE]);
@@ -231,6 +234,27 @@ async fn all_at_once(tier: Tier) {
     let next = runner(&tier).await;
     eventually("the sweep ends them", || all_gone(&supervisor.scene));
     next.shutdown().await;
+}
+
+async fn by_itself() {
+    let supervisor = Supervisor::run(&Tier::PIDNS, &[TREE, TREE]);
+    let recorded = supervisor.scene.wait_for_records(2 * TREE_RECORDS);
+    assert!(recorded.iter().all(Recorded::is_alive));
+    let (_, guardian) = shim_and_guardian(&recorded);
+    let mut doomed = vec![supervisor.recorded(), guardian];
+    let shims: Vec<_> = children(guardian.pid).into_iter().map(|shim| Recorded::of(shim).unwrap()).collect();
+    doomed.extend(&shims);
+    let inits: Vec<_> =
+        shims.iter().flat_map(|shim| children(shim.pid)).map(|pid| Recorded::of(pid).unwrap()).collect();
+    assert_eq!((shims.len(), inits.len()), (2, 4), "of each tree the init and the leader");
+    let began = Instant::now();
+    kill_at_once(&doomed);
+    eventually("nothing survives", || recorded.iter().all(|one| !one.is_alive()).then_some(()));
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    supervisor.scene.assert_no_survivor();
+    // An init is gone when who inherited the leader, mostly the machine's init, has reaped it.
+    eventually("nor do the inits", || inits.iter().all(|one| !one.is_alive()).then_some(()));
 }
 
 async fn gallery(tier: Tier) {
@@ -341,6 +365,9 @@ async fn killed_shim_and_guardian(tier: Tier) {
     assert!(within(process.signal(Signal::Kill)).await.is_err());
     if tier == Tier::CGROUP {
         scene.assert_no_survivor();
+    }
+    if tier == Tier::PIDNS {
+        eventually("the namespace ends by itself", || all_gone(&scene));
     }
     for left in scene.recorded() {
         left.signal(Number::SIGKILL);

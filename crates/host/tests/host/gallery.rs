@@ -10,7 +10,8 @@ use procyard_runner::{CommandSpec, Signal, Tier, TreeProof};
 use tokio::io::AsyncReadExt;
 
 use crate::scene::{
-    Recorded, Scene, assert_emptied, environment, eventually, on_each_tier, request, runner, start, within,
+    Recorded, Scene, assert_emptied, environment, eventually, on_each_tier, own_record, request, runner,
+    start, within,
 };
 
 /// A way out: its name, the command line, and how many processes record themselves.
@@ -228,7 +229,7 @@ pub(crate) fn be_subreaper() {
 pub(crate) fn be_leaderless() -> ! {
     std::thread::spawn(|| {
         let line = eventually("the first thread has ended", || {
-            let line = std::fs::read_to_string("/proc/self/stat").unwrap();
+            let line = own_record();
             line.contains(") Z ").then_some(line)
         });
         let record = std::fs::File::options().append(true).open(std::env::var_os("PIDS").unwrap());

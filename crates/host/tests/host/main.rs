@@ -15,6 +15,8 @@ mod leaks;
 #[cfg(target_os = "linux")]
 mod limits;
 #[cfg(target_os = "linux")]
+mod namespaces;
+#[cfg(target_os = "linux")]
 mod ordinary_user;
 #[cfg(target_os = "linux")]
 mod privileges;
@@ -36,6 +38,7 @@ fn main() {
         Some("as-adopter") => return deaths::be_adopter(&arguments.next().unwrap()),
         Some("as-leaderless") => gallery::be_leaderless(),
         Some("as-subreaper") => return gallery::be_subreaper(),
+        Some("as-asker") => return namespaces::be_asker(),
         Some("as-root") => return ordinary_user::be_root(&arguments.next().unwrap()),
         Some("as-eater") => return limits::be_eater(&arguments.next().unwrap()),
         Some("as-forker") => return limits::be_forker(&arguments.next().unwrap()),
@@ -51,6 +54,7 @@ fn main() {
     trials.extend(terminals::trials());
     trials.extend(gallery::trials());
     trials.extend(deaths::trials());
+    trials.extend(namespaces::trials());
     trials.extend(leaks::trials());
     trials.extend(limits::trials());
     trials.extend(privileges::trials());

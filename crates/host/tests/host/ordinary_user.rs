@@ -10,7 +10,7 @@ use libtest_mimic::Trial;
 use procyard_core::{LeaderEnd, SIGKILL};
 use procyard_runner::{Signal, Tier, TreeProof};
 
-use crate::scene::{Scene, assert_emptied, eventually, on_each_tier, runner, start, within};
+use crate::scene::{Scene, assert_emptied, eventually, on_each_tier, own_record, runner, start, within};
 
 /// `nobody`, by convention.
 const UID: u32 = 65534;
@@ -55,7 +55,7 @@ async fn setuid(tier: Tier) {
 pub(crate) fn be_root(release: &str) {
     let root = nix::unistd::Uid::from_raw(0);
     nix::unistd::setresuid(root, root, root).expect("the file system admits setuid programs");
-    let own = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let own = own_record();
     let record = std::fs::File::options().append(true).open(std::env::var_os("PIDS").unwrap());
     record.unwrap().write_all(own.as_bytes()).unwrap();
     eventually("it is released", || std::path::Path::new(release).exists().then_some(()));

@@ -1,6 +1,8 @@
 //! What the tests share: runners of each tier, and processes that record themselves.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
@@ -12,9 +14,10 @@ use procyard_runner::{CommandSpec, Process, ProcessRequest, Runner, RunnerError,
 /// Longer than anything here takes on a busy machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Shell text by which a process appends its own `/proc/self/stat` line to the record. It is opened by the process itself,
-/// and shows its number as the record's readers know it, also in another PID namespace.
-const RECORD: &str = r#"read -r line </proc/self/stat; echo "$line" >>"$PIDS""#;
+/// Shell text by which a process appends its own `/proc/self/stat` line to the record, behind the device of the `/proc` that
+/// showed it: the numbers are those of that `/proc`.
+const RECORD: &str = r#"while read -r _ _ device _ at _; do [ "$at" != /proc ] || proc=$device; done </proc/self/mountinfo
+    read -r line </proc/self/stat; echo "$proc $line" >>"$PIDS""#;
 /// Shell text of a process that records itself and stays.
 const STAY: &str = r#"eval "$RECORD"; exec sleep 1000"#;
 
@@ -39,6 +42,9 @@ impl Recorded {
         let is_zombie = matches!(*fields.first()?, "Z" | "X");
         Some((recorded, !is_zombie || fields.get(17)?.parse::<u32>().ok()? > 1))
     }
+
+    /// What can be recorded of a process that is gone, and of which only inner numbers are known.
+    const GONE: Self = Self { pid: 0, parent: 0, start: 0 };
 
     /// The process that has this number now.
     pub(crate) fn of(pid: i32) -> Option<Self> {
@@ -69,13 +75,15 @@ impl Recorded {
 /// A directory in which processes record themselves.
 pub(crate) struct Scene {
     pub(crate) directory: tempfile::TempDir,
+    /// Lines of the record whose processes were found while they lived.
+    known: Mutex<HashMap<String, Recorded>>,
 }
 
 impl Scene {
     pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("pids"), "").unwrap();
-        Self { directory }
+        Self { directory, known: Mutex::default() }
     }
 
     pub(crate) fn pids(&self) -> PathBuf {
@@ -93,15 +101,31 @@ impl Scene {
 
     pub(crate) fn recorded(&self) -> Vec<Recorded> {
         let text = std::fs::read_to_string(self.pids()).unwrap_or_default();
-        text.lines().filter_map(|line| Recorded::parse(line).map(|(recorded, _)| recorded)).collect()
+        let mut known = self.known.lock().unwrap();
+        let mut seen = None;
+        let whole = text.lines().filter_map(|line| Some((line, line.split_once(' ')?)));
+        whole
+            .filter_map(|(line, (device, stat))| {
+                let (inner, _) = Recorded::parse(stat)?;
+                if let Some(found) = known.get(line) {
+                    return Some(*found);
+                }
+                let found = outer(device, inner, &mut seen);
+                if let Some(found) = found {
+                    known.insert(line.to_owned(), found);
+                }
+                Some(found.unwrap_or(Recorded::GONE))
+            })
+            .collect()
     }
 
     /// Waits until so many processes have recorded themselves.
     pub(crate) fn wait_for_records(&self, at_least: usize) -> Vec<Recorded> {
         eventually("processes record themselves", || {
-            let recorded = self.recorded();
-            (recorded.len() >= at_least).then_some(recorded)
-        })
+            let text = std::fs::read_to_string(self.pids()).unwrap_or_default();
+            (text.lines().count() >= at_least).then_some(())
+        });
+        self.recorded()
     }
 
     /// Fails unless every recorded process is gone, now.
@@ -112,6 +136,65 @@ impl Scene {
         let alive: Vec<_> = recorded.into_iter().filter(Recorded::is_alive).collect();
         assert!(alive.is_empty(), "survivors: {alive:?}");
     }
+}
+
+/// The device of the `/proc` that a process, or the thread of one, sees.
+fn proc_device(process: &Path) -> Option<String> {
+    let mounts = std::fs::read_to_string(process.join("mountinfo")).ok()?;
+    let device = |line: &str| {
+        let fields: Vec<_> = line.split(' ').collect();
+        (fields.get(4) == Some(&"/proc")).then(|| fields[2].to_owned())
+    };
+    mounts.lines().filter_map(device).next_back()
+}
+
+/// A process that sees another `/proc` than ours.
+pub(crate) struct Namespaced {
+    device: String,
+    /// Its number in each PID namespace, ours first.
+    numbers: Vec<i32>,
+    recorded: Recorded,
+}
+
+/// All processes that see another `/proc` than ours.
+pub(crate) fn namespaced() -> Vec<Namespaced> {
+    let ours = proc_device(Path::new("/proc/self"));
+    let look = |process: PathBuf| {
+        let status = std::fs::read_to_string(process.join("status")).ok()?;
+        let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+        let numbers: Vec<i32> = numbers.split_ascii_whitespace().map(|pid| pid.parse().unwrap()).collect();
+        if numbers.len() < 2 {
+            return None;
+        }
+        // The first thread may have ended, and then has no mounts.
+        let threads = std::fs::read_dir(process.join("task")).ok()?;
+        let device = threads.flatten().find_map(|thread| proc_device(&thread.path()))?;
+        let recorded = Recorded::of(numbers[0])?;
+        (Some(&device) != ours.as_ref()).then_some(Namespaced { device, numbers, recorded })
+    };
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    processes
+        .filter(|entry| entry.file_name().as_encoded_bytes()[0].is_ascii_digit())
+        .filter_map(|entry| look(entry.path()))
+        .collect()
+}
+
+/// The process that recorded itself so, in our numbers; `None` when it is gone. `seen` is looked up once.
+fn outer(device: &str, inner: Recorded, seen: &mut Option<Vec<Namespaced>>) -> Option<Recorded> {
+    if Some(device) == proc_device(Path::new("/proc/self")).as_deref() {
+        return Some(inner);
+    }
+    // A `/proc` of the tier shows the numbers of the namespace right below ours, also of a process further below.
+    let is_it = |process: &&Namespaced| {
+        process.device == device && process.numbers[1] == inner.pid && process.recorded.start == inner.start
+    };
+    seen.get_or_insert_with(namespaced).iter().find(is_it).map(|process| process.recorded)
+}
+
+/// What a program says of itself, as [`RECORD`] does.
+pub(crate) fn own_record() -> String {
+    let device = proc_device(Path::new("/proc/thread-self")).unwrap();
+    format!("{device} {}", std::fs::read_to_string("/proc/self/stat").unwrap())
 }
 
 impl Drop for Scene {
@@ -189,6 +272,12 @@ pub(crate) async fn assert_emptied(process: &dyn Process) {
     assert_eq!(within(process.emptied()).await, TreeProof::Empty);
 }
 
+const ALL_TIERS: [Tier; 3] = [Tier::CGROUP, Tier::SUBREAPER, Tier::PIDNS];
+
+pub(crate) fn tier_named(name: &str) -> Tier {
+    ALL_TIERS.into_iter().find(|tier| tier.as_str() == name).unwrap()
+}
+
 /// The tiers that this machine and user have.
 pub(crate) fn tiers() -> Vec<Tier> {
     let offered = |tier: &Tier| {
@@ -203,11 +292,29 @@ pub(crate) fn tiers() -> Vec<Tier> {
             }
         })
     };
-    [Tier::CGROUP, Tier::SUBREAPER].into_iter().filter(offered).collect()
+    ALL_TIERS.into_iter().filter(offered).collect()
 }
 
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+/// Found once.
+static TIERS: std::sync::LazyLock<Vec<Tier>> = std::sync::LazyLock::new(tiers);
+
+/// A trial of a tier, if there is that tier.
+pub(crate) fn on_tier<F, T>(tier: &Tier, name: &str, test: T) -> Option<Trial>
+where
+    F: Future<Output = ()>,
+    T: Fn() -> F + Send + 'static,
+{
+    let trial = || {
+        Trial::test(format!("{tier}::{name}"), move || {
+            block_on(test());
+            Ok(())
+        })
+    };
+    TIERS.contains(tier).then(trial)
 }
 
 /// One trial for each tier that there is.
@@ -216,7 +323,6 @@ where
     F: Future<Output = ()>,
     T: Fn(Tier) -> F + Copy + Send + 'static,
 {
-    static TIERS: std::sync::LazyLock<Vec<Tier>> = std::sync::LazyLock::new(tiers);
     TIERS
         .iter()
         .map(|tier| {

@@ -227,11 +227,9 @@ async fn wrong_requests() {
 }
 
 async fn missing_tier() {
-    for tier in [Tier::PIDNS, Tier::named("vault")] {
-        let options = HostOptions { tier: TierChoice::Require(tier), ..HostOptions::default() };
-        let error = HostRunner::start(options).await.err().unwrap();
-        assert!(matches!(error, HostError::LifetimeEnforcementUnavailable(_)), "{error}");
-    }
+    let options = HostOptions { tier: TierChoice::Require(Tier::named("vault")), ..HostOptions::default() };
+    let error = HostRunner::start(options).await.err().unwrap();
+    assert!(matches!(error, HostError::LifetimeEnforcementUnavailable(_)), "{error}");
     let options =
         HostOptions { guardian: GuardianProgram::Path("/bin/true".into()), ..HostOptions::default() };
     assert!(matches!(HostRunner::start(options).await.err().unwrap(), HostError::NoAnswer));

@@ -30,6 +30,10 @@ fn it_says_what_there_is_and_exits_0_where_commands_can_be_contained() {
     ] {
         assert!(text.lines().any(|line| line.starts_with(subject)), "{subject} in {text}");
     }
+    assert!(
+        text.contains("pidns is to be had on request") || text.contains("pidns is not to be had"),
+        "{text}"
+    );
     assert!(text.contains(&format!("{} (writable)", scene.data_dir().display())), "{text}");
     assert!(ended.stderr.is_empty(), "{}", ended.stderr());
     assert!(!scene.data_dir().exists(), "it only looks");

@@ -5,6 +5,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
+use serde_json::json;
+
+use crate::client::Client;
 use crate::recorded::ESCAPE;
 use crate::running::Running;
 use crate::scene::Scene;
@@ -47,6 +50,26 @@ fn the_exit_code_is_that_of_the_command_or_says_why_there_is_none() {
 }
 
 #[test]
+fn a_tier_that_is_required_is_had_or_nothing_is_started() {
+    let scene = Scene::new();
+    let report = Running::spawn(&mut scene.procyard(["doctor"])).wait().stdout();
+    // In a PID namespace, and only there, the parent of a leader has no number.
+    let ended = scene.run(["--tier", "pidns", "echo $PPID"]);
+    if report.contains("pidns is to be had on request") {
+        assert_eq!((ended.code(), ended.stdout().as_str()), (0, "0\n"), "{ended:?}");
+        let mut client = Client::connect(&scene, &["--tier", "pidns"]);
+        assert_eq!(client.call("Bash", json!({"command": "echo $PPID"}))["output"], "0\n");
+        assert_eq!(client.leave_and_wait().0.code(), Some(0));
+    } else {
+        assert!(report.contains("pidns is not to be had: "), "{report}");
+        assert_eq!((ended.code(), ended.stdout().as_str()), (125, ""), "{ended:?}");
+        assert!(ended.stderr().contains("cannot be contained"), "{ended:?}");
+    }
+    let ended = scene.run(["--tier", "subreaper", "[ $PPID != 0 ]"]);
+    assert_eq!(ended.code(), 0, "{ended:?}");
+}
+
+#[test]
 fn a_usage_error_is_125_and_says_what_to_do() {
     let scene = Scene::new();
     for (arguments, said) in [
@@ -54,6 +77,7 @@ fn a_usage_error_is_125_and_says_what_to_do() {
         (&["run", "echo", "hello"], "--"),
         (&["run", "ls", "-la"], "--"),
         (&["run", "--timeout", "0", "true"], "--timeout"),
+        (&["run", "--tier", "vault", "true"], "pidns"),
         (&["run", "--timeout", "soon", "true"], "--timeout"),
         (&["run", "true", "--", "true"], "cannot be used with"),
         (&["walk"], "walk"),
