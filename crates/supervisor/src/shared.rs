@@ -202,8 +202,7 @@ impl Shared {
         if record.completion.is_none() && self.publishes() {
             let kind = EventKind::Backgrounded;
             let recorded = record.manifest.events().into_iter().find(|event| event.kind == kind);
-            let event =
-                recorded.unwrap_or_else(|| event_of(&record.manifest, kind, State::Running, None));
+            let event = recorded.unwrap_or_else(|| event_of(&record.manifest, kind, State::Running, None));
             // Queued under the lock that the end takes before its own event.
             self.events.push(EventItem { event, entry: Arc::clone(entry) });
         }

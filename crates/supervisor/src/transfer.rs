@@ -98,9 +98,9 @@ impl Registry {
             return Err(SupervisorError::LoopClosed);
         }
         let moving: Vec<_> = self.of(from).collect();
-        let evicted: Vec<_> =
-            self.unclaimed.iter().filter(|entry| entry.owner() == from).cloned().collect();
-        if moving.iter().chain(&evicted).any(|entry| entry.record().manifest.transfers.len() >= TRANSFERS_MAX) {
+        let evicted: Vec<_> = self.unclaimed.iter().filter(|entry| entry.owner() == from).cloned().collect();
+        if moving.iter().chain(&evicted).any(|entry| entry.record().manifest.transfers.len() >= TRANSFERS_MAX)
+        {
             return Err(SupervisorError::invalid("from", "has a process that changed hands too often"));
         }
         self.reassign_slots(&moving, from, to)?;
