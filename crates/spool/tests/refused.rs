@@ -160,9 +160,12 @@ fn opening_and_reading_say_which_call_was_refused_and_work_afterwards() {
     let whole = readable(&SpoolReader::open(expected.root(), NAME, OPTIONS).unwrap());
     for writes in [false, true] {
         let cases = at_every_call(prepare, |dir, _, faults, _| {
-            let open = || match writes {
-                false => SpoolReader::open(Arc::clone(&dir), NAME, OPTIONS),
-                true => Spool::recover(Arc::clone(&dir), NAME, OPTIONS).map(|(spool, _)| spool.reader()),
+            let open = || {
+                if writes {
+                    Spool::recover(Arc::clone(&dir), NAME, OPTIONS).map(|(spool, _)| spool.reader())
+                } else {
+                    SpoolReader::open(Arc::clone(&dir), NAME, OPTIONS)
+                }
             };
             match open() {
                 Ok(reader) => {
