@@ -132,15 +132,12 @@ impl Scene {
 fn everything(dir: &dyn Dir, path: &str, found: &mut BTreeMap<String, Option<Vec<u8>>>) {
     for entry in dir.list().unwrap() {
         let path = format!("{path}/{}", entry.name);
-        match entry.kind {
-            EntryKind::Dir => {
-                everything(&*dir.open_dir(&entry.name).unwrap(), &path, found);
-                found.insert(path, None);
-            }
-            _ => {
-                let bytes = procyard_store::read_file(dir, &entry.name, 1 << 20).unwrap();
-                found.insert(path, Some(bytes));
-            }
+        if entry.kind == EntryKind::Dir {
+            everything(&*dir.open_dir(&entry.name).unwrap(), &path, found);
+            found.insert(path, None);
+        } else {
+            let bytes = procyard_store::read_file(dir, &entry.name, 1 << 20).unwrap();
+            found.insert(path, Some(bytes));
         }
     }
 }
