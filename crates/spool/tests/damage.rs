@@ -141,7 +141,7 @@ fn damage_to_the_kept_segments_never_gives_wrong_bytes() {
 }
 
 #[test]
-#[ignore = "takes minutes"]
+#[ignore = "takes half a minute"]
 fn damage_to_any_byte_of_the_kept_segments_never_gives_wrong_bytes() {
     let (flips, cuts) = damage_the_kept_segments(1);
     assert_eq!((flips, cuts), (4 * (16_384 + 1888), 16_384 + 1888));

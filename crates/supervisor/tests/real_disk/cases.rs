@@ -16,7 +16,7 @@ use procyard_runner::{CommandSpec, ProcessRequest, Runner as _};
 use procyard_spool::{Page, Read, Spool, SpoolOptions, SpoolReader, StreamFilter};
 use procyard_store::{Dir, FsDir, TEMPORARY_PREFIX};
 use procyard_supervisor::{
-    Lease, ReadFrom, ReadRequest, Services, StartOptions, Supervisor, Target, Until, WaitMode,
+    Lease, ReadFrom, ReadRequest, Services, StartOptions, Started, Supervisor, Target, Until, WaitMode,
 };
 use procyard_testkit::{DEADLINE, Script, ScriptedRunner};
 
@@ -220,7 +220,7 @@ async fn start(supervisor: &Supervisor, runner: &ScriptedRunner) -> Result<Handl
     let prepared = runner.prepare(request).await.unwrap();
     let options = StartOptions { background: true, ..StartOptions::new(CommandRecord::line("play", "/")) };
     let started = supervisor.start(owner(), origin(), prepared, Lease::none(), options).await;
-    started.map(procyard_supervisor::Started::handle).map_err(|error| error.code())
+    started.map(Started::handle).map_err(|error| error.code())
 }
 
 async fn wait_for(supervisor: &Supervisor, handle: Handle, until: Until, cursor: u64) {

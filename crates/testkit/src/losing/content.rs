@@ -185,7 +185,7 @@ mod tests {
             .map(|bytes| bytes.iter().step_by(SECTOR).copied().collect())
             .collect();
         for expected in [[0, 0, 0], [1, 1, 1], [2, 2, 2], [2, 0, 2], [1, 2, 0]] {
-            assert!(sectors.contains(&expected[..]), "{expected:?}");
+            assert!(sectors.contains(expected.as_slice()), "{expected:?}");
         }
         assert!(found.contains(&Vec::new()));
         assert!(found.iter().any(|bytes| (1..SECTOR).contains(&bytes.len())), "torn at any byte");
