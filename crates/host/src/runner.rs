@@ -181,56 +181,25 @@ fn validate_limits(limits: &ResourceLimits) -> Result<(), RunnerError> {
     if limits.memory_max.is_some() || limits.pids_max.is_some() {
         return Err(invalid("limits", "memory and process limits are not enforced by this runner"));
     }
-    if limits.nice.is_some_and(|nice| !(-20..=19).contains(&nice)) {
-        return Err(invalid("limits", "niceness is from -20 to 19"));
-    }
-    if limits.oom_score_adj.is_some_and(|score| !(-1000..=1000).contains(&score)) {
-        return Err(invalid("limits", "oom_score_adj is from -1000 to 1000"));
-    }
     Ok(())
-}
-
-fn has_nul(bytes: &[u8]) -> bool {
-    bytes.contains(&0)
 }
 
 impl Inner {
     /// What is to be executed, or which field of the request is wrong.
     fn body(&self, request: ProcessRequest) -> Result<StartBody, RunnerError> {
-        if !request.workdir.is_absolute() {
-            return Err(invalid("workdir", "the working directory must be absolute"));
-        }
-        let workdir = request.workdir;
-        if has_nul(workdir.as_os_str().as_bytes()) {
-            return Err(invalid("workdir", "the working directory holds a NUL"));
-        }
+        request.check()?;
         validate_limits(&request.limits)?;
-        for (name, value) in &request.environment.changes {
-            let name = name.as_bytes();
-            if name.is_empty() || name.contains(&b'=') || has_nul(name) {
-                return Err(invalid("env", "a variable's name is empty or holds = or NUL"));
-            }
-            if value.as_ref().is_some_and(|value| has_nul(value.as_bytes())) {
-                return Err(invalid("env", "a variable's value holds a NUL"));
-            }
-        }
-        let (program, argv, field) = match request.command {
+        let workdir = request.workdir;
+        let (program, argv) = match request.command {
             CommandSpec::Shell(line) => (
                 self.shell.path.clone().into_os_string().into_vec(),
                 vec![self.shell.name.clone().into_vec(), b"-c".to_vec(), line.into_bytes()],
-                "command",
             ),
             CommandSpec::Argv(argv) => {
                 let argv: Vec<_> = argv.into_iter().map(String::into_bytes).collect();
-                (argv.first().cloned().unwrap_or_default(), argv, "argv")
+                (argv.first().cloned().unwrap_or_default(), argv)
             }
         };
-        if argv.is_empty() {
-            return Err(invalid("argv", "there is no program"));
-        }
-        if argv.iter().any(|argument| has_nul(argument)) {
-            return Err(invalid(field, "the command holds a NUL"));
-        }
         let inherited = std::env::vars_os();
         let env = compose(
             inherited,
@@ -268,9 +237,6 @@ impl Runner for HostRunner {
 
     async fn prepare(&self, request: ProcessRequest) -> Result<Box<dyn PreparedProcess>, RunnerError> {
         let size = request.terminal;
-        if size.is_some_and(|size| size.rows == 0 || size.cols == 0) {
-            return Err(invalid("rows", "rows and cols are at least 1"));
-        }
         let stdin = request.stdin;
         let body = self.inner.body(request)?;
         let link = self.link().await?;

@@ -22,6 +22,7 @@
 //!
 //! Not for supervision: quotas, output, records, deadlines and retention are built on top of this, runner-free.
 
+mod check;
 mod contract;
 mod error;
 mod request;

@@ -21,7 +21,11 @@
 //! # }
 //! ```
 //!
+//! [`conformance`] has the rules of the runner contract as cases that any runner can be held against.
+//!
 //! Not for showing that anything is contained: only real processes can show that.
+
+pub mod conformance;
 
 mod played;
 mod runner;

@@ -12,7 +12,8 @@ use procyard_runner::{Process, Runner, Signal, Tier, TreeProof};
 use crate::gallery::GALLERY;
 use crate::leaks::children;
 use crate::scene::{
-    Recorded, Scene, assert_emptied, block_on, eventually, on_each_tier, request_at, runner, start, within,
+    Recorded, Scene, assert_emptied, block_on, eventually, on_each_tier, request_at, runner, start,
+    tier_named, within,
 };
 
 /// Descendants of every kind that is hard to end, and a leader that stays.
@@ -123,7 +124,7 @@ impl Drop for Supervisor {
 
 /// In a process of its own: starts the command lines that it reads, says so, and stays.
 pub(crate) fn be_supervisor(tier: &str) {
-    let tier = [Tier::CGROUP, Tier::SUBREAPER].into_iter().find(|known| known.as_str() == tier).unwrap();
+    let tier = tier_named(tier);
     let environment = crate::scene::environment(std::env::var_os("PIDS").unwrap().as_ref());
     let lines: Vec<_> = std::io::stdin().lines().map(Result::unwrap).collect();
     block_on(async {
@@ -141,7 +142,7 @@ pub(crate) fn be_supervisor(tier: &str) {
 /// of its own stays.
 #[expect(clippy::disallowed_methods, reason = "a child that is none of the runner's")]
 pub(crate) fn be_adopter(tier: &str) {
-    let tier = [Tier::CGROUP, Tier::SUBREAPER].into_iter().find(|known| known.as_str() == tier).unwrap();
+    let tier = tier_named(tier);
     let environment = crate::scene::environment(std::env::var_os("PIDS").unwrap().as_ref());
     let mut own = Command::new("sleep").arg("1000").spawn().unwrap();
     block_on(async {

@@ -5,7 +5,7 @@ use std::process::Command;
 use libtest_mimic::Trial;
 use procyard_runner::{StdinMode, Tier, TreeProof};
 
-use crate::scene::{Recorded, Scene, block_on, eventually, on_each_tier, runner, start, within};
+use crate::scene::{Recorded, Scene, block_on, eventually, on_each_tier, runner, start, tier_named, within};
 
 const STARTS: usize = 200;
 
@@ -35,7 +35,7 @@ pub(crate) fn children(pid: i32) -> Vec<i32> {
 }
 
 pub(crate) fn be_starter(tier: &str) {
-    let tier = [Tier::CGROUP, Tier::SUBREAPER].into_iter().find(|known| known.as_str() == tier).unwrap();
+    let tier = tier_named(tier);
     block_on(async {
         let runner = runner(&tier).await;
         let own = Recorded::of(i32::try_from(std::process::id()).unwrap()).unwrap();

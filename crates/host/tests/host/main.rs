@@ -7,6 +7,8 @@
 fn main() {}
 
 #[cfg(target_os = "linux")]
+mod conformance;
+#[cfg(target_os = "linux")]
 mod deaths;
 #[cfg(target_os = "linux")]
 mod gallery;
@@ -37,6 +39,7 @@ fn main() {
         _ => {}
     }
     let mut trials = Vec::new();
+    trials.extend(conformance::trials());
     trials.extend(starting::trials());
     trials.extend(signals::trials());
     trials.extend(terminals::trials());

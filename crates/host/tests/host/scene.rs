@@ -189,8 +189,16 @@ pub(crate) async fn assert_emptied(process: &dyn Process) {
     assert_eq!(within(process.emptied()).await, TreeProof::Empty);
 }
 
+/// Every tier that a host runner can offer.
+const TIERS: [Tier; 2] = [Tier::CGROUP, Tier::SUBREAPER];
+
+/// The tier of this name, as another run of this program got it for an argument.
+pub(crate) fn tier_named(name: &str) -> Tier {
+    TIERS.into_iter().find(|known| known.as_str() == name).expect("a tier of this runner")
+}
+
 /// The tiers that this machine and user have.
-pub(crate) fn tiers() -> Vec<Tier> {
+fn tiers() -> Vec<Tier> {
     let offered = |tier: &Tier| {
         block_on(async {
             let options = HostOptions { tier: TierChoice::Require(tier.clone()), ..HostOptions::default() };
@@ -203,11 +211,17 @@ pub(crate) fn tiers() -> Vec<Tier> {
             }
         })
     };
-    [Tier::CGROUP, Tier::SUBREAPER].into_iter().filter(offered).collect()
+    TIERS.into_iter().filter(offered).collect()
 }
 
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+/// The tiers that were found when the first trial was made.
+pub(crate) fn offered_tiers() -> &'static [Tier] {
+    static OFFERED: std::sync::LazyLock<Vec<Tier>> = std::sync::LazyLock::new(tiers);
+    &OFFERED
 }
 
 /// One trial for each tier that there is.
@@ -216,15 +230,12 @@ where
     F: Future<Output = ()>,
     T: Fn(Tier) -> F + Copy + Send + 'static,
 {
-    static TIERS: std::sync::LazyLock<Vec<Tier>> = std::sync::LazyLock::new(tiers);
-    TIERS
-        .iter()
-        .map(|tier| {
-            let tier = tier.clone();
-            Trial::test(format!("{tier}::{name}"), move || {
-                block_on(test(tier));
-                Ok(())
-            })
+    let trial = |tier: &Tier| {
+        let tier = tier.clone();
+        Trial::test(format!("{tier}::{name}"), move || {
+            block_on(test(tier));
+            Ok(())
         })
-        .collect()
+    };
+    offered_tiers().iter().map(trial).collect()
 }
