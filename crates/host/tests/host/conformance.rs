@@ -68,8 +68,9 @@ impl Stage for HostStage {
             Act::CountLines => {
                 "stty -echo 2>&-; echo ready; while read -r line; do echo ${#line}; done; exit 0".to_owned()
             }
-            Act::TellSize => r#"tell() { echo "size $(stty size)"; }; trap tell WINCH; tell
-                                while :; do sleep 0.02; done"#
+            // A trap would do, but bash forgets a signal that comes while its trap runs.
+            Act::TellSize => r#"while :; do now=$(stty size); [ "$now" = "$was" ] || echo "size $now"
+                                was=$now; sleep 0.02; done"#
                 .to_owned(),
             Act::Write(file) => {
                 set("FILE", file.to_str().unwrap().to_owned());
