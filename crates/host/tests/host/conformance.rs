@@ -8,7 +8,7 @@ use procyard_host::HostRunner;
 use procyard_runner::{CommandSpec, ProcessRequest, Runner, Tier};
 use procyard_testkit::conformance::{Act, Stage, Subject, cases};
 
-use crate::scene::{Scene, block_on, offered_tiers, request, runner};
+use crate::scene::{Scene, TIERS, block_on, request, runner};
 
 pub(crate) fn trials() -> Vec<Trial> {
     let trial = |tier: &Tier, case: procyard_testkit::conformance::Case| {
@@ -20,7 +20,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         let all = cases(Host { tier: tier.clone() });
         all.into_iter().map(|case| trial(tier, case)).collect::<Vec<_>>()
     };
-    offered_tiers().iter().flat_map(of_tier).collect()
+    TIERS.iter().flat_map(of_tier).collect()
 }
 
 struct Host {
@@ -77,7 +77,10 @@ impl Stage for HostStage {
                 r#": 2>&- >"$FILE""#.to_owned()
             }
             Act::MissingProgram => return request(argv("no-such-program-anywhere".into())),
-            Act::NotExecutable => return request(argv(self.no_program())),
+            Act::NotExecutable => {
+                let text = "neither a binary nor a script\n";
+                return request(argv(self.scene.file("no-program", text, 0o755)));
+            }
             Act::DeletedWorkdir => {
                 let deleted = self.scene.directory.path().join("deleted");
                 std::fs::create_dir(&deleted).unwrap();
@@ -112,14 +115,4 @@ fn descendants(count: u32) -> String {
 
 fn argv(program: PathBuf) -> CommandSpec {
     CommandSpec::Argv(vec![program.to_str().unwrap().to_owned()])
-}
-
-impl HostStage {
-    fn no_program(&self) -> PathBuf {
-        use std::os::unix::fs::PermissionsExt;
-        let path = self.scene.directory.path().join("no-program");
-        std::fs::write(&path, "neither a binary nor a script\n").unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-        path
-    }
 }

@@ -13,6 +13,8 @@ mod deaths;
 #[cfg(target_os = "linux")]
 mod gallery;
 #[cfg(target_os = "linux")]
+mod gallery_deaths;
+#[cfg(target_os = "linux")]
 mod leaks;
 #[cfg(target_os = "linux")]
 mod ordinary_user;
@@ -47,6 +49,7 @@ fn main() {
     trials.extend(terminals::trials());
     trials.extend(gallery::trials());
     trials.extend(deaths::trials());
+    trials.extend(gallery_deaths::trials());
     trials.extend(leaks::trials());
     trials.extend(ordinary_user::trials());
     libtest_mimic::run(&libtest_mimic::Arguments::from_args(), trials).exit();

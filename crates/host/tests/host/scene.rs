@@ -82,6 +82,20 @@ impl Scene {
         self.directory.path().join("pids")
     }
 
+    /// A file of this content and mode. Written by a process of its own: a descriptor that is open here is inherited by
+    /// whatever another test forks meanwhile, and what somebody has open for writing is not executed.
+    #[expect(clippy::disallowed_methods, reason = "prepares a file")]
+    pub(crate) fn file(&self, name: &str, content: &str, mode: u32) -> PathBuf {
+        let path = self.directory.path().join(name);
+        let written = std::process::Command::new("sh")
+            .args(["-c", r#"printf %s "$1" >"$0" && chmod "$2" "$0""#])
+            .arg(&path)
+            .args([content, &format!("{mode:o}")])
+            .status();
+        assert!(written.unwrap().success());
+        path
+    }
+
     /// Environment that the shell texts of the tests use.
     pub(crate) fn environment(&self) -> Vec<(&'static str, String)> {
         environment(&self.pids())
@@ -189,12 +203,10 @@ pub(crate) async fn assert_emptied(process: &dyn Process) {
     assert_eq!(within(process.emptied()).await, TreeProof::Empty);
 }
 
-/// Every tier that a host runner can offer.
-const TIERS: [Tier; 2] = [Tier::CGROUP, Tier::SUBREAPER];
+const ALL_TIERS: [Tier; 2] = [Tier::CGROUP, Tier::SUBREAPER];
 
-/// The tier of this name, as another run of this program got it for an argument.
 pub(crate) fn tier_named(name: &str) -> Tier {
-    TIERS.into_iter().find(|known| known.as_str() == name).expect("a tier of this runner")
+    ALL_TIERS.into_iter().find(|tier| tier.as_str() == name).unwrap()
 }
 
 /// The tiers that this machine and user have.
@@ -211,18 +223,15 @@ fn tiers() -> Vec<Tier> {
             }
         })
     };
-    TIERS.into_iter().filter(offered).collect()
+    ALL_TIERS.into_iter().filter(offered).collect()
 }
 
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-/// The tiers that were found when the first trial was made.
-pub(crate) fn offered_tiers() -> &'static [Tier] {
-    static OFFERED: std::sync::LazyLock<Vec<Tier>> = std::sync::LazyLock::new(tiers);
-    &OFFERED
-}
+/// Found once.
+pub(crate) static TIERS: std::sync::LazyLock<Vec<Tier>> = std::sync::LazyLock::new(tiers);
 
 /// One trial for each tier that there is.
 pub(crate) fn on_each_tier<F, T>(name: &'static str, test: T) -> Vec<Trial>
@@ -237,5 +246,5 @@ where
             Ok(())
         })
     };
-    offered_tiers().iter().map(trial).collect()
+    TIERS.iter().map(trial).collect()
 }

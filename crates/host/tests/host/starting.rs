@@ -79,21 +79,16 @@ async fn surroundings(tier: Tier) {
 }
 
 async fn exec_errors(tier: Tier) {
-    use std::os::unix::fs::PermissionsExt;
     let scene = Scene::new();
-    let file = |name: &str, content: &[u8], mode: u32| {
-        let path = scene.directory.path().join(name);
-        std::fs::write(&path, content).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
-        path.to_str().unwrap().to_owned()
-    };
+    let file =
+        |name: &str, content: &str, mode: u32| scene.file(name, content, mode).to_str().unwrap().to_owned();
     let cases = [
         ("no-such-program-anywhere".to_owned(), SpawnFailure::NotFound),
         ("/no/such/program".to_owned(), SpawnFailure::NotFound),
         (String::new(), SpawnFailure::NotFound),
-        (file("plain", b"echo no interpreter line\n", 0o755), SpawnFailure::NotExecutable),
-        (file("orphan", b"#!/no/such/interpreter\n", 0o755), SpawnFailure::NotExecutable),
-        (file("unmarked", b"#!/bin/sh\n", 0o644), SpawnFailure::PermissionDenied),
+        (file("plain", "echo no interpreter line\n", 0o755), SpawnFailure::NotExecutable),
+        (file("orphan", "#!/no/such/interpreter\n", 0o755), SpawnFailure::NotExecutable),
+        (file("unmarked", "#!/bin/sh\n", 0o644), SpawnFailure::PermissionDenied),
         ("/usr".to_owned(), SpawnFailure::PermissionDenied),
     ];
     let runner = runner(&tier).await;
@@ -108,7 +103,7 @@ async fn exec_errors(tier: Tier) {
     assert_eq!(error.kind(), RunnerErrorKind::Spawn(SpawnFailure::TooLong));
     // The search goes on in the child's own PATH.
     let mut found = request(CommandSpec::Argv(vec!["only-here".to_owned()]));
-    file("only-here", b"#!/bin/sh\nexit 5\n", 0o755);
+    file("only-here", "#!/bin/sh\nexit 5\n", 0o755);
     let path = format!("/no/such:{}", scene.directory.path().display());
     found.environment.changes.insert("PATH".into(), Some(path.into()));
     let process = start(&runner, found).await.unwrap();
