@@ -35,6 +35,7 @@ fn main() {
         Some("as-supervisor") => return deaths::be_supervisor(&arguments.next().unwrap()),
         Some("as-adopter") => return deaths::be_adopter(&arguments.next().unwrap()),
         Some("as-leaderless") => gallery::be_leaderless(),
+        Some("as-listener") => return signals::be_listener(),
         Some("as-subreaper") => return gallery::be_subreaper(),
         Some("as-root") => return ordinary_user::be_root(&arguments.next().unwrap()),
         Some("as-starter") => {

@@ -4,7 +4,9 @@ use procyard_runner::{
     CommandSpec, PreparedProcess, ProcessRequest, RunnerErrorKind, StdinMode, TerminalSize,
 };
 
-use super::look::{Seen, Verdict, begin, briefly, emptied, end_of, ensure, refusal, within};
+use super::look::{
+    MOMENTS, Seen, Verdict, abandoned, begin, briefly, emptied, end_of, ensure, refusal, within,
+};
 use super::{Act, Stage, rules};
 
 rules! {
@@ -39,7 +41,8 @@ async fn a_dropped_preparation_releases_everything(stage: &dyn Stage) -> Verdict
         let mut request = stage.request(&Act::Stay);
         request.stdin = StdinMode::Open;
         request.terminal = (terminals && number % 2 == 0).then(TerminalSize::default);
-        drop(prepared(stage, request).await?);
+        drop(prepared(stage, request.clone()).await?);
+        abandoned(stage.runner().prepare(request), MOMENTS[number % MOMENTS.len()]).await;
     }
     let process = begin(stage, stage.request(&Act::print("next"))).await?;
     emptied(stage, &*process).await
