@@ -271,10 +271,19 @@ fn escapes(escape: &Escape, foreign: Option<&Path>) {
     assert_eq!(alive().len(), escape.escapes, "{}", escape.name);
     eventually("what escaped is ended by its number", || {
         for process in alive() {
-            process.signal(Number::SIGKILL);
+            end_with_its_group(process);
         }
         alive().is_empty().then_some(())
     });
+}
+
+/// Its children are in its group, and not all recorded themselves.
+fn end_with_its_group(process: &Recorded) {
+    let group = nix::unistd::getpgid(Some(nix::unistd::Pid::from_raw(process.pid)));
+    if let Some(group) = group.ok().filter(|group| *group != nix::unistd::getpgrp()) {
+        let _ = nix::sys::signal::killpg(group, Number::SIGKILL);
+    }
+    process.signal(Number::SIGKILL);
 }
 
 /// A process that adopts what its children leave, as init systems and some test tools do.

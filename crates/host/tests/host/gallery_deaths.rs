@@ -79,6 +79,10 @@ async fn die(tier: Tier, death: &Death) {
             supervisor.expect("Empty");
         }
         supervisor.scene.assert_no_survivor();
+        // It ends by itself, with the child that is its own.
+        supervisor.expect("next Empty");
+        supervisor.expect("own child lives");
+        supervisor.expect("[]");
     }
     let next = if nobody_is_left { Some(runner(&tier).await) } else { None };
     eventually("nothing survives", || all_gone(&supervisor.scene));
