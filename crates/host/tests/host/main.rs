@@ -38,9 +38,7 @@ fn main() {
         Some("as-listener") => return signals::be_listener(),
         Some("as-subreaper") => return gallery::be_subreaper(),
         Some("as-root") => return ordinary_user::be_root(&arguments.next().unwrap()),
-        Some("as-starter") => {
-            return leaks::be_starter(&arguments.next().unwrap());
-        }
+        Some("as-starter") => return leaks::be_starter(&arguments.next().unwrap()),
         _ => {}
     }
     let mut trials = Vec::new();
