@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use clap::ValueEnum;
 
-use crate::{clippy, deny, doc, fmt, layers, test};
+use crate::{clippy, deny, doc, docs, fmt, layers, test};
 
 /// What `ci` takes.
 #[derive(Debug, clap::Args)]
@@ -23,6 +23,7 @@ pub(crate) struct Args {
 enum Step {
     Fmt,
     Layers,
+    Docs,
     Clippy,
     Test,
     Doc,
@@ -30,12 +31,14 @@ enum Step {
 }
 
 impl Step {
-    const ALL: [Self; 6] = [Self::Fmt, Self::Layers, Self::Clippy, Self::Test, Self::Doc, Self::Deny];
+    const ALL: [Self; 7] =
+        [Self::Fmt, Self::Layers, Self::Docs, Self::Clippy, Self::Test, Self::Doc, Self::Deny];
 
     fn name(self) -> &'static str {
         match self {
             Self::Fmt => "fmt",
             Self::Layers => "layers",
+            Self::Docs => "docs",
             Self::Clippy => "clippy",
             Self::Test => "test",
             Self::Doc => "doc",
@@ -45,13 +48,14 @@ impl Step {
 
     /// Whether the step compiles nothing, so that it is worth running after a failure.
     fn is_quick(self) -> bool {
-        matches!(self, Self::Fmt | Self::Layers | Self::Deny)
+        matches!(self, Self::Fmt | Self::Layers | Self::Docs | Self::Deny)
     }
 
     fn run(self) -> anyhow::Result<()> {
         match self {
             Self::Fmt => fmt::run(),
             Self::Layers => layers::run(&layers::Args::default()),
+            Self::Docs => docs::run(),
             Self::Clippy => clippy::run(),
             Self::Test => test::run(&test::Args::default()),
             Self::Doc => doc::run(),
@@ -149,6 +153,7 @@ mod tests {
             [
                 ("fmt", Outcome::Passed),
                 ("layers", Outcome::Passed),
+                ("docs", Outcome::Passed),
                 ("clippy", Outcome::Failed),
                 ("test", Outcome::NotRun),
                 ("doc", Outcome::NotRun),
@@ -160,7 +165,7 @@ mod tests {
     #[test]
     fn a_skipped_step_is_shown_as_skipped_and_its_failure_cannot_count() {
         assert_eq!(
-            outcomes(&[Step::Test], &[Step::Test])[3..],
+            outcomes(&[Step::Test], &[Step::Test])[4..],
             [("test", Outcome::Skipped), ("doc", Outcome::Passed), ("deny", Outcome::Passed)]
         );
     }
@@ -173,6 +178,7 @@ mod tests {
         assert_eq!(lines.len(), Step::ALL.len());
         assert_eq!(lines[0], "fmt      skipped");
         assert!(lines[1].starts_with("layers   FAILED"), "{text}");
-        assert_eq!(lines[2], "clippy   not run");
+        assert!(lines[2].starts_with("docs     passed"), "{text}");
+        assert_eq!(lines[3], "clippy   not run");
     }
 }

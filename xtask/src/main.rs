@@ -12,6 +12,7 @@ mod clippy;
 mod command;
 mod deny;
 mod doc;
+mod docs;
 mod fmt;
 mod layers;
 mod mcp_sdk;
@@ -38,6 +39,8 @@ enum Verb {
     Fmt,
     /// Check what each crate depends on, and who may lift the guarded lints
     Layers(layers::Args),
+    /// Check that the tests which the pages of docs/ name exist
+    Docs,
     /// Lint every target of every crate, warnings denied
     Clippy,
     /// Run the whole test suite, doc tests too
@@ -58,6 +61,7 @@ impl Verb {
             Self::Ci(args) => ci::run(args),
             Self::Fmt => fmt::run(),
             Self::Layers(args) => layers::run(args),
+            Self::Docs => docs::run(),
             Self::Clippy => clippy::run(),
             Self::Test(args) => test::run(args),
             Self::Doc => doc::run(),

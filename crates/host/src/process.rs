@@ -258,12 +258,7 @@ impl Process for HostProcess {
     }
 
     async fn resize(&self, size: TerminalSize) -> Result<(), RunnerError> {
-        if size.rows == 0 || size.cols == 0 {
-            return Err(RunnerError::new(
-                RunnerErrorKind::InvalidRequest("rows"),
-                "rows and cols are at least 1",
-            ));
-        }
+        size.check()?;
         match &self.streams.terminal {
             Some(terminal) => terminal.resize(size).map_err(|errno| {
                 RunnerError::new(RunnerErrorKind::Gone, "the terminal cannot be resized")

@@ -201,51 +201,22 @@ fn find_shell(chosen: Option<&Path>) -> Shell {
     Shell { path, name }
 }
 
-fn invalid(field: &'static str, message: &str) -> RunnerError {
-    RunnerError::new(RunnerErrorKind::InvalidRequest(field), message)
-}
-
-fn has_nul(bytes: &[u8]) -> bool {
-    bytes.contains(&0)
-}
-
 impl Inner {
     /// What is to be executed, or which field of the request is wrong. Its bounds are not set yet: they are what the
     /// guardian can enforce.
     fn body(&self, request: ProcessRequest) -> Result<StartBody, RunnerError> {
-        if !request.workdir.is_absolute() {
-            return Err(invalid("workdir", "the working directory must be absolute"));
-        }
+        request.check()?;
         let workdir = request.workdir;
-        if has_nul(workdir.as_os_str().as_bytes()) {
-            return Err(invalid("workdir", "the working directory holds a NUL"));
-        }
-        for (name, value) in &request.environment.changes {
-            let name = name.as_bytes();
-            if name.is_empty() || name.contains(&b'=') || has_nul(name) {
-                return Err(invalid("env", "a variable's name is empty or holds = or NUL"));
-            }
-            if value.as_ref().is_some_and(|value| has_nul(value.as_bytes())) {
-                return Err(invalid("env", "a variable's value holds a NUL"));
-            }
-        }
-        let (program, argv, field) = match request.command {
+        let (program, argv) = match request.command {
             CommandSpec::Shell(line) => (
                 self.shell.path.clone().into_os_string().into_vec(),
                 vec![self.shell.name.clone().into_vec(), b"-c".to_vec(), line.into_bytes()],
-                "command",
             ),
             CommandSpec::Argv(argv) => {
                 let argv: Vec<_> = argv.into_iter().map(String::into_bytes).collect();
-                (argv.first().cloned().unwrap_or_default(), argv, "argv")
+                (argv.first().cloned().unwrap_or_default(), argv)
             }
         };
-        if argv.is_empty() {
-            return Err(invalid("argv", "there is no program"));
-        }
-        if argv.iter().any(|argument| has_nul(argument)) {
-            return Err(invalid(field, "the command holds a NUL"));
-        }
         let inherited = std::env::vars_os();
         let env = compose(
             inherited,
@@ -282,9 +253,6 @@ impl Runner for HostRunner {
 
     async fn prepare(&self, request: ProcessRequest) -> Result<Box<dyn PreparedProcess>, RunnerError> {
         let size = request.terminal;
-        if size.is_some_and(|size| size.rows == 0 || size.cols == 0) {
-            return Err(invalid("rows", "rows and cols are at least 1"));
-        }
         let stdin = request.stdin;
         limits::validate(&request.limits)?;
         let asked = request.limits.clone();

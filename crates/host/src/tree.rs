@@ -425,4 +425,21 @@ mod tests {
         assert_eq!(stat.parent, nix::unistd::getppid().as_raw());
         assert!(stat.start > 0);
     }
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a child to be signalled")]
+    fn a_number_that_names_another_process_now_is_not_signalled() {
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let pid = child.id().cast_signed();
+        let stat = Stat::read(pid).unwrap();
+        let met = Member { identity: Identity { pid, start: stat.start }, parent: stat.parent, stat };
+        let earlier = Member { identity: Identity { pid, start: stat.start - 1 }, ..met };
+        let of_another = Member { parent: 1, ..met };
+        for member in [earlier, of_another] {
+            assert_eq!(signal_again(&member, libc::SIGKILL), Err(Errno::ESRCH));
+        }
+        assert!(child.try_wait().unwrap().is_none(), "it lives");
+        assert_eq!(signal_again(&met, libc::SIGKILL), Ok(()));
+        child.wait().unwrap();
+        assert_eq!(signal_again(&met, libc::SIGKILL), Err(Errno::ESRCH), "it is gone");
+    }
 }

@@ -120,8 +120,9 @@ pub trait Runner: Send + Sync {
     /// What this runner can do. Cheap; does not change.
     fn capabilities(&self) -> Capabilities;
 
-    /// Validates a request and reserves what it needs. Spawns nothing, so that a lease can be taken for what will
-    /// really be enforced. Cancellation safe: a dropped future leaves nothing behind.
+    /// Validates a request and reserves what it needs; refuses at least what [`ProcessRequest::check`] refuses. Spawns
+    /// nothing, so that a lease can be taken for what will really be enforced. Cancellation safe: a dropped future
+    /// leaves nothing behind.
     async fn prepare(&self, request: ProcessRequest) -> Result<Box<dyn PreparedProcess>, RunnerError>;
 }
 
@@ -176,7 +177,7 @@ pub trait Process: Send + Sync {
 
     /// Signals the tree and resolves when the signal is delivered. Never reaches a process that is not of the
     /// tree. For [`Signal::Kill`] delivered does not mean gone: see [`Process::emptied`].
-    /// Dropping the future does not take the signal back.
+    /// After the end it is harmless and met nobody. Dropping the future does not take the signal back.
     async fn signal(&self, signal: Signal) -> Result<Delivery, RunnerError>;
 
     /// What is known of the tree now.
@@ -193,7 +194,8 @@ pub trait Process: Send + Sync {
         0
     }
 
-    /// Gives the terminal another size.
+    /// Gives the terminal another size. Without a terminal, or with no rows or columns, it is
+    /// [`RunnerErrorKind::InvalidRequest`](crate::RunnerErrorKind::InvalidRequest); after the end it is harmless.
     async fn resize(&self, size: TerminalSize) -> Result<(), RunnerError>;
 
     /// Changes of the workspace, where this runner watches them; `None` once taken and by default.

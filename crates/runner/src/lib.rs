@@ -6,7 +6,8 @@
 //! empty. No PID is part of any type here.
 //!
 //! Whoever wants another sandbox (a container, a virtual machine, a remote host) implements these three
-//! traits and has the whole of the supervisor above them.
+//! traits and has the whole of the supervisor above them. The crate `procyard-testkit` has every rule of this contract as
+//! a case that such a runner can be held against.
 //!
 //! ```
 //! use procyard_core::{ExecutionId, Origin};
@@ -22,6 +23,7 @@
 //!
 //! Not for supervision: quotas, output, records, deadlines and retention are built on top of this, runner-free.
 
+mod check;
 mod contract;
 mod error;
 mod request;

@@ -154,6 +154,24 @@ async fn a_deadline_is_timed_out_and_keeps_the_output() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_deadline_ends_descendants_that_hold_the_output_too() {
+    let deaf = Leftover { count: 2, on_terminate: Reaction::Ignore, end_after: None, hold_output: true };
+    for on_terminate in [Reaction::Die, Reaction::Ignore] {
+        let script = Script::new().stdout("partial\n").on_terminate(on_terminate).leaves(deaf).accompanied();
+        let yard = Yard::new(script).await;
+        let limit = Duration::from_secs(30);
+        let began = tokio::time::Instant::now();
+        let handle = yard.start(StartOptions { deadline: Some(limit), ..options() }).await;
+        let end = yard.end(handle).await;
+        assert_eq!(end.state, State::TimedOut);
+        assert_eq!(yard.text(handle).await, "partial\n");
+        assert_eq!(yard.runner.last().unwrap().survivors(), 0);
+        let grace = Limits::default().graceful_shutdown;
+        assert!(began.elapsed() < limit + grace + Duration::from_secs(1), "{:?}", began.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hand_over_lifts_the_default_deadline() {
     let yard = Yard::new(Script::new()).await;
     let limit = Duration::from_secs(30);

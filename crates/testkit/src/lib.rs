@@ -25,8 +25,12 @@
 //! # }
 //! ```
 //!
+//! [`conformance`] has the rules of the runner contract as cases that any runner can be held against.
+//!
 //! Not for showing that anything is contained: only real processes can show that. Nor for showing that a file system
 //! keeps its word: the store says what a program may rely on, and shows that it relies on no more.
+
+pub mod conformance;
 
 mod faults;
 mod losing;

@@ -55,7 +55,9 @@ pub struct Played {
     drive: mpsc::Sender<Step>,
     /// Guards the list of signals; held for a push or a copy.
     signals: Arc<Mutex<Vec<Signal>>>,
+    /// Guards the list of sizes; held for a push or a copy.
     sizes: Arc<Mutex<Vec<TerminalSize>>>,
+    size: watch::Sender<TerminalSize>,
 }
 
 impl Played {
@@ -125,12 +127,13 @@ impl Played {
     }
 
     fn end_leader(&self, status: Option<WaitStatus>) {
-        let leftover = self.script.leftover.map_or(0, |leftover| leftover.count);
         self.tree.send_if_modified(|tree| {
             let first = tree.end.is_none();
             if first {
                 tree.end = Some(ExitStatus { status });
-                tree.leftover = leftover;
+                if !self.script.accompanied {
+                    tree.leftover = self.script.leftovers();
+                }
             }
             first
         });
@@ -186,10 +189,11 @@ pub(crate) struct ScriptedProcess {
 }
 
 impl ScriptedProcess {
-    /// Begins to play. Must be called within a runtime.
-    pub(crate) fn play(script: Script, mode: StreamMode, takes_input: bool) -> (Self, Played) {
-        let tree =
-            Tree { end: None, leftover: 0, provable: !script.unprovable, closed: false, healed: false };
+    /// Begins to play, with a terminal of this size or pipes. Must be called within a runtime.
+    pub(crate) fn play(script: Script, terminal: Option<TerminalSize>, takes_input: bool) -> (Self, Played) {
+        let mode = if terminal.is_some() { StreamMode::Terminal } else { StreamMode::Pipes };
+        let leftover = if script.accompanied { script.leftovers() } else { 0 };
+        let tree = Tree { end: None, leftover, provable: !script.unprovable, closed: false, healed: false };
         let (drive, driven) = mpsc::channel(DRIVE);
         let played = Played {
             script: Arc::new(script),
@@ -197,6 +201,7 @@ impl ScriptedProcess {
             drive,
             signals: Arc::default(),
             sizes: Arc::default(),
+            size: watch::Sender::new(terminal.unwrap_or_default()),
         };
         let (out, stdout) = tokio::io::duplex(PIPE);
         let (err, stderr) = tokio::io::duplex(PIPE);
@@ -204,7 +209,7 @@ impl ScriptedProcess {
         let stage = Stage {
             played: played.clone(),
             out: Some(out),
-            err: Some(err),
+            err: (mode == StreamMode::Pipes).then_some(err),
             input: takes_input.then_some(input),
         };
         tokio::spawn(stage.play(driven));
@@ -289,10 +294,13 @@ impl Process for ScriptedProcess {
     }
 
     async fn resize(&self, size: TerminalSize) -> Result<(), RunnerError> {
+        size.check()?;
         if self.mode != StreamMode::Terminal {
-            return Err(RunnerError::new(RunnerErrorKind::PtyUnavailable, "the process has no terminal"));
+            let kind = RunnerErrorKind::InvalidRequest("rows");
+            return Err(RunnerError::new(kind, "the process has no terminal"));
         }
         self.played.sizes.lock().unwrap_or_else(PoisonError::into_inner).push(size);
+        self.played.size.send_replace(size);
         Ok(())
     }
 
@@ -362,9 +370,12 @@ impl Stage {
         match step {
             // Nobody reads any more: a real process would get SIGPIPE, this one goes on.
             Step::Stdout(bytes) => drop(write(self.out.as_mut(), &bytes).await),
-            Step::Stderr(bytes) => drop(write(self.err.as_mut(), &bytes).await),
+            // A terminal has one output.
+            Step::Stderr(bytes) => drop(write(self.err.as_mut().or(self.out.as_mut()), &bytes).await),
             Step::Pause(pause) => tokio::time::sleep(pause).await,
             Step::EchoInput => self.echo().await,
+            Step::CountLines => self.count_lines().await,
+            Step::TellSize => self.tell_size().await,
             Step::End(end) => {
                 self.played.end_leader(end);
                 // The end is noticed by whoever plays.
@@ -380,6 +391,36 @@ impl Stage {
                 Ok(0) | Err(_) => self.input = None,
                 Ok(count) => drop(write(self.out.as_mut(), &buffer[..count]).await),
             }
+        }
+    }
+}
+
+impl Stage {
+    async fn count_lines(&mut self) {
+        let (mut buffer, mut length) = ([0; 1024], 0_usize);
+        while let Some(input) = self.input.as_mut() {
+            let count = input.read(&mut buffer).await.unwrap_or(0);
+            if count == 0 {
+                self.input = None;
+            }
+            for byte in &buffer[..count] {
+                if *byte == b'\n' {
+                    let _ = write(self.out.as_mut(), format!("{length}\n").as_bytes()).await;
+                    length = 0;
+                } else {
+                    length += 1;
+                }
+            }
+        }
+    }
+
+    async fn tell_size(&mut self) {
+        let mut size = self.played.size.subscribe();
+        loop {
+            let TerminalSize { rows, cols } = *size.borrow_and_update();
+            let _ = write(self.out.as_mut(), format!("size {rows} {cols}\n").as_bytes()).await;
+            // The sender lives in this process.
+            let _ = size.changed().await;
         }
     }
 }

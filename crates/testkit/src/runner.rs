@@ -1,6 +1,6 @@
 //! A runner that plays scripts.
 //!
-//! Not for policy: it starts whatever it is asked for.
+//! Not for policy: it starts whatever a runner could start.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,11 +9,14 @@ use async_trait::async_trait;
 use procyard_core::{EffectiveLimits, WorkspaceAccess};
 use procyard_runner::{
     Capabilities, PreparedProcess, Process, ProcessRequest, Runner, RunnerError, SpawnFailure, StdinMode,
-    StreamMode, Tier,
+    Tier,
 };
 
 use crate::played::{Played, ScriptedProcess};
 use crate::script::{Script, StartFault};
+
+/// Chooses the script of a request.
+type Choice = Arc<dyn Fn(&ProcessRequest) -> Script + Send + Sync>;
 
 struct Stage {
     scripts: VecDeque<Script>,
@@ -29,6 +32,7 @@ pub struct ScriptedRunner {
     capabilities: Capabilities,
     access: WorkspaceAccess,
     limits: EffectiveLimits,
+    choice: Option<Choice>,
     /// Guards what was asked for and what is played; held for a push or a copy.
     stage: Arc<Mutex<Stage>>,
 }
@@ -44,8 +48,14 @@ impl ScriptedRunner {
             capabilities: Capabilities { tier: Some(Self::TIER), terminals: true },
             access: WorkspaceAccess::BroadWrite,
             limits: EffectiveLimits::default(),
+            choice: None,
             stage: Arc::new(Mutex::new(stage)),
         }
+    }
+
+    /// A contained runner with terminals that plays for each request what `choice` gives for it.
+    pub fn choosing(choice: impl Fn(&ProcessRequest) -> Script + Send + Sync + 'static) -> Self {
+        Self { choice: Some(Arc::new(choice)), ..Self::new(Script::new()) }
     }
 
     /// One that contains nothing.
@@ -104,9 +114,13 @@ impl Runner for ScriptedRunner {
     }
 
     async fn prepare(&self, request: ProcessRequest) -> Result<Box<dyn PreparedProcess>, RunnerError> {
+        request.check()?;
+        let chosen = self.choice.as_ref().map(|choice| choice(&request));
         let mut stage = self.stage();
-        let script =
-            if stage.scripts.len() > 1 { stage.scripts.pop_front() } else { stage.scripts.front().cloned() };
+        let script = chosen.or_else(|| match stage.scripts.len() {
+            0 | 1 => stage.scripts.front().cloned(),
+            _ => stage.scripts.pop_front(),
+        });
         stage.requests.push(request.clone());
         drop(stage);
         Ok(Box::new(Prepared { runner: self.clone(), script: script.unwrap_or_default(), request }))
@@ -137,14 +151,15 @@ impl PreparedProcess for Prepared {
     async fn start(self: Box<Self>) -> Result<Box<dyn Process>, RunnerError> {
         match self.script.start_fault {
             Some(StartFault::NotFound) => return Err(RunnerError::spawn(SpawnFailure::NotFound)),
+            Some(StartFault::Spawn(failure)) => return Err(RunnerError::spawn(failure)),
             Some(StartFault::Slow(pause)) => tokio::time::sleep(pause).await,
             Some(StartFault::Hang) => std::future::pending().await,
             Some(StartFault::Panic) => panic!("the script asks for this"),
             None => {}
         }
-        let mode = if self.request.terminal.is_some() { StreamMode::Terminal } else { StreamMode::Pipes };
-        let takes_input = mode == StreamMode::Terminal || self.request.stdin == StdinMode::Open;
-        let (process, played) = ScriptedProcess::play(self.script, mode, takes_input);
+        let terminal = self.request.terminal;
+        let takes_input = terminal.is_some() || self.request.stdin == StdinMode::Open;
+        let (process, played) = ScriptedProcess::play(self.script, terminal, takes_input);
         self.runner.stage().played.push(played);
         Ok(Box::new(process))
     }

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use procyard_core::{SignalNumber, WaitStatus};
+use procyard_runner::SpawnFailure;
 
 /// One step of a script.
 #[derive(Debug, Clone)]
@@ -14,6 +15,10 @@ pub(crate) enum Step {
     Pause(Duration),
     /// Copies standard input to standard output until end of file.
     EchoInput,
+    /// Prints the length of each line of standard input until end of file.
+    CountLines,
+    /// Prints the size of the terminal, now and after each change, for ever.
+    TellSize,
     /// The leader ends. `None`: nobody can say how.
     End(Option<WaitStatus>),
 }
@@ -47,6 +52,8 @@ pub struct Leftover {
 pub enum StartFault {
     /// The program is not found.
     NotFound,
+    /// The execution fails like this.
+    Spawn(SpawnFailure),
     /// The start takes this long, and succeeds.
     Slow(Duration),
     /// The start never returns.
@@ -83,6 +90,7 @@ pub struct Script {
     pub(crate) on_terminate: Reaction,
     pub(crate) on_interrupt: Reaction,
     pub(crate) leftover: Option<Leftover>,
+    pub(crate) accompanied: bool,
     pub(crate) start_fault: Option<StartFault>,
     pub(crate) signal_fault: Option<SignalFault>,
     pub(crate) unprovable: bool,
@@ -104,12 +112,18 @@ impl Script {
             on_terminate: Reaction::Die,
             on_interrupt: Reaction::Die,
             leftover: None,
+            accompanied: false,
             start_fault: None,
             signal_fault: None,
             unprovable: false,
             longest_line: None,
             memory_kills: 0,
         }
+    }
+
+    /// How many outlive the leader.
+    pub(crate) fn leftovers(&self) -> u32 {
+        self.leftover.map_or(0, |leftover| leftover.count)
     }
 
     fn step(mut self, step: Step) -> Self {
@@ -135,6 +149,16 @@ impl Script {
     /// Copies standard input to standard output until end of file.
     pub fn echo_input(self) -> Self {
         self.step(Step::EchoInput)
+    }
+
+    /// Prints the length of each line of standard input, in bytes, until end of file.
+    pub fn count_lines(self) -> Self {
+        self.step(Step::CountLines)
+    }
+
+    /// Prints `size ROWS COLS` of the terminal, now and after each change, for ever.
+    pub fn tell_size(self) -> Self {
+        self.step(Step::TellSize)
     }
 
     /// Exits.
@@ -168,6 +192,12 @@ impl Script {
     /// What outlives the leader.
     pub const fn leaves(mut self, leftover: Leftover) -> Self {
         self.leftover = Some(leftover);
+        self
+    }
+
+    /// What outlives the leader is there from the start, and counted.
+    pub const fn accompanied(mut self) -> Self {
+        self.accompanied = true;
         self
     }
 

@@ -9,7 +9,6 @@ use nix::sys::signal::Signal as Number;
 use procyard_host::{HostOptions, HostRunner, TierChoice};
 use procyard_runner::{Process, Runner, Signal, Tier, TreeProof};
 
-use crate::gallery::GALLERY;
 use crate::leaks::children;
 use crate::scene::{
     Recorded, Scene, assert_emptied, block_on, eventually, on_each_tier, on_tier, request_at, runner, start,
@@ -40,7 +39,6 @@ pub(crate) fn trials() -> Vec<Trial> {
     ));
     trials.extend(on_each_tier("the_next_start_ends_what_is_left_when_all_are_killed_at_once", all_at_once));
     trials.extend(on_tier(&Tier::PIDNS, "a_namespace_ends_by_itself_when_all_are_killed_at_once", by_itself));
-    trials.extend(on_each_tier("the_whole_gallery_ends_with_its_killed_supervisor", gallery));
     trials.extend(on_each_tier("stopped_guardian_and_shim_do_not_save_their_tree", stopped_parts));
     trials.extend(on_each_tier("a_stopped_shim_goes_on", stopped_shim));
     trials.extend(on_each_tier("a_stopped_guardian_goes_on_when_it_is_needed", stopped_guardian));
@@ -73,19 +71,19 @@ enum Part {
 }
 
 /// A supervisor in a process of its own, to be killed.
-struct Supervisor {
+pub(crate) struct Supervisor {
     child: Child,
-    scene: Scene,
+    pub(crate) scene: Scene,
     lines: BufReader<std::process::ChildStdout>,
 }
 
 impl Supervisor {
-    fn run(tier: &Tier, command_lines: &[&str]) -> Self {
+    fn run(tier: &Tier, command_lines: &[impl AsRef<str>]) -> Self {
         Self::run_as("as-supervisor", tier, command_lines)
     }
 
     #[expect(clippy::disallowed_methods, reason = "a supervisor to be killed")]
-    fn run_as(role: &str, tier: &Tier, command_lines: &[&str]) -> Self {
+    pub(crate) fn run_as(role: &str, tier: &Tier, command_lines: &[impl AsRef<str>]) -> Self {
         let scene = Scene::new();
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args([role, tier.as_str()])
@@ -96,7 +94,7 @@ impl Supervisor {
             .unwrap();
         let mut stdin = child.stdin.take().unwrap();
         for line in command_lines {
-            writeln!(stdin, "{}", line.replace('\n', " ; ").replace("; ;", ";")).unwrap();
+            writeln!(stdin, "{}", line.as_ref().replace('\n', " ; ").replace("; ;", ";")).unwrap();
         }
         drop(stdin);
         let lines = BufReader::new(child.stdout.take().unwrap());
@@ -105,13 +103,13 @@ impl Supervisor {
         supervisor
     }
 
-    fn expect(&mut self, expected: &str) {
+    pub(crate) fn expect(&mut self, expected: &str) {
         let mut line = String::new();
         self.lines.read_line(&mut line).unwrap();
         assert_eq!(line.trim(), expected);
     }
 
-    fn recorded(&self) -> Recorded {
+    pub(crate) fn recorded(&self) -> Recorded {
         Recorded::of(i32::try_from(self.child.id()).unwrap()).unwrap()
     }
 }
@@ -199,7 +197,7 @@ fn parts_of(supervisor: &Supervisor, recorded: &[Recorded], parts: &[Part]) -> V
     parts.iter().map(part).collect()
 }
 
-fn all_gone(scene: &Scene) -> Option<()> {
+pub(crate) fn all_gone(scene: &Scene) -> Option<()> {
     scene.recorded().iter().all(|process| !process.is_alive()).then_some(())
 }
 
@@ -255,20 +253,6 @@ async fn by_itself() {
     supervisor.scene.assert_no_survivor();
     // An init is gone when who inherited the leader, mostly the machine's init, has reaped it.
     eventually("nor do the inits", || inits.iter().all(|one| !one.is_alive()).then_some(()));
-}
-
-async fn gallery(tier: Tier) {
-    let lines: Vec<_> = GALLERY.iter().filter(|escape| escape.name != "a_fork_storm").collect();
-    let records = lines.iter().map(|escape| escape.records).sum();
-    let lines: Vec<_> = lines.iter().map(|escape| escape.line).collect();
-    let supervisor = Supervisor::run(&tier, &lines);
-    supervisor.scene.wait_for_records(records);
-    let doomed = supervisor.recorded();
-    let began = Instant::now();
-    doomed.signal(Number::SIGKILL);
-    eventually("nothing survives", || all_gone(&supervisor.scene));
-    let took = began.elapsed();
-    assert!(took < Duration::from_secs(4), "within a second on an idle machine, not {took:?}");
 }
 
 async fn stopped_shim(tier: Tier) {

@@ -1,7 +1,7 @@
 //! The escape gallery: what programs do to get out of a tree, and that none of it leaves a survivor.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use libtest_mimic::Trial;
@@ -14,86 +14,123 @@ use crate::scene::{
     start, within,
 };
 
-/// A way out: its name, the command line, and how many processes record themselves.
+/// A way out: its name, the command line, how many processes record themselves, and how many of them a kill of the
+/// leader's process group does not reach.
 pub(crate) struct Escape {
     pub(crate) name: &'static str,
     pub(crate) line: &'static str,
     pub(crate) records: usize,
+    pub(crate) escapes: usize,
 }
 
-const fn escape(name: &'static str, records: usize, line: &'static str) -> Escape {
-    Escape { name, line, records }
+const fn escape(name: &'static str, records: usize, escapes: usize, line: &'static str) -> Escape {
+    Escape { name, line, records, escapes }
 }
 
 /// Ways out that every machine has.
-pub(crate) const GALLERY: [Escape; 16] = [
-    escape("a_background_job", 2, r#"bash -c "$STAY" & eval "$STAY""#),
-    escape("nohup", 2, r#"nohup bash -c "$STAY" >/dev/null 2>&1 & eval "$STAY""#),
-    escape("disown", 2, r#"bash -c "$STAY" & disown; eval "$STAY""#),
-    escape("setsid", 2, r#"setsid bash -c "$STAY" & eval "$STAY""#),
-    escape("a_double_fork_and_setsid", 2, r#"(setsid bash -c "$STAY" &); eval "$STAY""#),
+pub(crate) const GALLERY: [Escape; 15] = [
+    escape("a_background_job", 2, 0, r#"bash -c "$STAY" & eval "$STAY""#),
+    escape("nohup", 2, 0, r#"nohup bash -c "$STAY" >/dev/null 2>&1 & eval "$STAY""#),
+    escape("disown", 2, 0, r#"bash -c "$STAY" & disown; eval "$STAY""#),
+    escape("setsid", 2, 1, r#"setsid bash -c "$STAY" & eval "$STAY""#),
+    escape("a_double_fork_and_setsid", 2, 1, r#"(setsid bash -c "$STAY" &); eval "$STAY""#),
     escape(
         "a_daemon_with_all_descriptors_closed",
         2,
+        1,
         r#"(setsid bash -c 'exec 0<&- 1>&- 2>&-; eval "$STAY"' &); eval "$STAY""#,
     ),
     escape(
         "one_that_ignores_polite_signals",
         2,
+        1,
         r#"(setsid bash -c 'trap "" TERM HUP INT QUIT; eval "$STAY"' &); trap "" TERM; eval "$STAY""#,
     ),
     escape(
         "one_that_stops_itself",
-        2,
-        r#"(bash -c 'eval "$RECORD"; kill -STOP $$; sleep 1000' &); eval "$STAY""#,
+        3,
+        1,
+        r#"stop() { eval "$RECORD"; kill -STOP $BASHPID; sleep 1000; }; export -f stop
+           (bash -c stop &); (setsid bash -c stop &); eval "$STAY""#,
     ),
-    escape(
-        "a_fork_storm",
-        100,
-        r#"for i in $(seq 500); do (trap "" TERM; setsid bash -c "$STAY" &); done; sleep 1000"#,
-    ),
-    escape("its_own_subreaper", 3, r#"eval "$RECORD"; exec "$THIS" as-subreaper"#),
-    escape("one_whose_first_thread_ends", 2, r#"(setsid "$THIS" as-leaderless &); eval "$STAY""#),
-    escape("another_process_group", 2, r#"set -m; bash -c "$STAY" & eval "$STAY""#),
-    escape("a_leader_that_exits_at_once", 2, r#"(setsid bash -c "$STAY" &); bash -c "$STAY" & exit 0"#),
+    escape("its_own_subreaper", 3, 2, r#"eval "$RECORD"; exec "$THIS" as-subreaper"#),
+    escape("one_whose_first_thread_ends", 2, 1, r#"(setsid "$THIS" as-leaderless &); eval "$STAY""#),
+    escape("another_process_group", 2, 1, r#"set -m; bash -c "$STAY" & eval "$STAY""#),
+    escape("a_leader_that_exits_at_once", 2, 1, r#"(setsid bash -c "$STAY" &); bash -c "$STAY" & exit 0"#),
     escape(
         "a_grandchild_that_holds_the_output",
         1,
-        r#"(bash -c 'eval "$RECORD"; sleep 1000; echo late' &); exit 0"#,
+        1,
+        r#"(setsid bash -c 'eval "$RECORD"; sleep 1000; echo late' &); exit 0"#,
     ),
     escape(
         "a_chain_of_orphans",
         20,
+        0,
         r#"link() { eval "$RECORD"; if [ $1 -gt 0 ]; then (link $(($1 - 1))) & fi; sleep 1000; }; link 19"#,
     ),
     escape(
         "one_that_is_born_when_another_dies",
         2,
+        0,
         r#"again() { eval "$RECORD"; trap "again" TERM EXIT; while :; do sleep 0.05; done; }; again & again"#,
     ),
 ];
 
+/// Of which so many are seen before the kill comes.
+pub(crate) const FORK_STORM: Escape = escape(
+    "a_fork_storm",
+    100,
+    500,
+    r#"for i in $(seq 500); do (trap "" TERM; setsid bash -c "$STAY" &); done; sleep 1000"#,
+);
+
 /// Ways out that need something of the machine; the first word is tried before.
-const CONDITIONAL: [(&str, Escape); 2] = [
+pub(crate) const CONDITIONAL: [(&str, Escape); 3] = [
     (
         "unshare --user --map-root-user --pid --fork true",
         escape(
             "its_own_user_and_pid_namespace",
             2,
-            r#"(unshare --user --map-root-user --pid --fork bash -c "$STAY" &); eval "$STAY""#,
+            1,
+            r#"(setsid unshare --user --map-root-user --pid --fork bash -c "$STAY" &); eval "$STAY""#,
+        ),
+    ),
+    (
+        "unshare --pid --fork true",
+        escape(
+            "its_own_pid_namespace",
+            2,
+            1,
+            r#"(setsid unshare --pid --fork bash -c "$STAY" &); eval "$STAY""#,
         ),
     ),
     (
         "script -qc true /dev/null",
-        escape("a_new_terminal", 2, r#"(script -qc 'bash -c "$STAY"' /dev/null &); eval "$STAY""#),
+        escape(
+            "a_new_terminal",
+            2,
+            1,
+            r#"(script -qc 'trap "" HUP; bash -c "$STAY"' /dev/null &); eval "$STAY""#,
+        ),
     ),
 ];
+
+/// With `FOREIGN`, a cgroup beside that of the tree.
+pub(crate) const OTHER_CGROUP: Escape = escape(
+    "one_that_moved_itself_to_another_cgroup",
+    2,
+    2,
+    r#"(setsid bash -c 'echo 0 >"$FOREIGN/cgroup.procs" || exit; eval "$STAY"' &)
+       (setsid bash -c 'eval "$STAY"' &) ; exit 0"#,
+);
 
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
     for escape in &GALLERY {
         trials.extend(on_each_tier(escape.name, move |tier| kill(tier, escape)));
     }
+    trials.extend(on_each_tier(FORK_STORM.name, |tier| kill(tier, &FORK_STORM)));
     for (needs, escape) in &CONDITIONAL {
         trials.extend(on_each_tier(escape.name, move |tier| async move {
             if is_possible(&tier, needs).await {
@@ -103,7 +140,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             }
         }));
     }
-    trials.extend(on_each_tier("one_that_moved_itself_to_another_cgroup", other_cgroup));
+    trials.extend(on_each_tier(OTHER_CGROUP.name, other_cgroup));
     trials.extend(on_each_tier("a_nested_cgroup_of_the_command_is_removed", nested_cgroup));
     trials.push(Trial::test("the_gallery_escapes_a_plain_process_group", || {
         control();
@@ -112,7 +149,8 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials
 }
 
-async fn is_possible(tier: &Tier, needs: &str) -> bool {
+/// Whether a command of this tier can do that here.
+pub(crate) async fn is_possible(tier: &Tier, needs: &str) -> bool {
     let runner = runner(tier).await;
     match start(&runner, request(CommandSpec::Shell(needs.to_owned()))).await {
         Ok(process) => within(process.wait()).await.status.is_some_and(|status| status.0 == 0),
@@ -135,8 +173,8 @@ async fn kill(tier: Tier, escape: &Escape) {
     within(process.take_stdout().unwrap().read_to_end(&mut rest)).await.unwrap();
 }
 
-/// A leaf beside ours, if this user can make one.
-fn a_foreign_cgroup() -> Option<PathBuf> {
+/// A cgroup beside ours, if this user can make one.
+pub(crate) fn a_foreign_cgroup() -> Option<PathBuf> {
     let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
     let point = mounts.lines().find_map(|line| {
         let fields: Vec<_> = line.split(' ').collect();
@@ -155,14 +193,11 @@ async fn other_cgroup(tier: Tier) {
     };
     let runner = runner(&tier).await;
     let scene = Scene::new();
-    let mut wanted = scene.request(
-        r#"(setsid bash -c 'echo 0 >"$FOREIGN/cgroup.procs" || exit; eval "$STAY"' &)
-           (setsid bash -c 'eval "$STAY"' &) ; exit 0"#,
-    );
+    let mut wanted = scene.request(OTHER_CGROUP.line);
     wanted.environment.changes.insert("FOREIGN".into(), Some(foreign.clone().into()));
     let process = start(&runner, wanted).await.unwrap();
     within(process.wait()).await;
-    scene.wait_for_records(2);
+    scene.wait_for_records(OTHER_CGROUP.records);
     assert_eq!(std::fs::read_to_string(foreign.join("cgroup.procs")).unwrap().lines().count(), 1);
     assert_eq!(within(process.tree()).await, TreeProof::Survivors(2));
     within(process.signal(Signal::Kill)).await.unwrap();
@@ -192,26 +227,64 @@ async fn nested_cgroup(tier: Tier) {
     assert!(!std::path::Path::new(own.trim()).exists(), "its leaf is removed with what is below");
 }
 
-/// A gallery that nothing can escape from proves nothing.
-#[expect(clippy::disallowed_methods, reason = "the control is a process without a runner")]
+/// A gallery that nothing can escape from proves nothing: of each item so many outlive a kill of the leader's process
+/// group as it says.
 fn control() {
+    for escape in GALLERY.iter().chain([&FORK_STORM]) {
+        escapes(escape, None);
+    }
+    for (needs, escape) in &CONDITIONAL {
+        if in_a_plain_group(needs, &Scene::new(), None).wait().unwrap().success() {
+            escapes(escape, None);
+        }
+    }
+    if let Some(foreign) = a_foreign_cgroup() {
+        escapes(&OTHER_CGROUP, Some(&foreign));
+        eventually("the foreign cgroup is empty", || std::fs::remove_dir(&foreign).ok());
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the control is a process without a runner")]
+fn in_a_plain_group(line: &str, scene: &Scene, foreign: Option<&Path>) -> std::process::Child {
     use std::os::unix::process::CommandExt;
-    let scene = Scene::new();
-    let escape = GALLERY.iter().find(|escape| escape.name == "a_double_fork_and_setsid").unwrap();
-    let mut leader = std::process::Command::new("bash")
-        .args(["-c", escape.line])
+    std::process::Command::new("bash")
+        .args(["-c", line])
         .envs(environment(&scene.pids()))
+        .envs(foreign.map(|foreign| ("FOREIGN", foreign)))
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
         .process_group(0)
         .spawn()
-        .unwrap();
-    let recorded = scene.wait_for_records(escape.records);
+        .unwrap()
+}
+
+fn escapes(escape: &Escape, foreign: Option<&Path>) {
+    let scene = Scene::new();
+    let mut leader = in_a_plain_group(escape.line, &scene, foreign);
+    let recorded = scene.wait_for_records(escape.records.max(escape.escapes));
     let group = nix::unistd::Pid::from_raw(i32::try_from(leader.id()).unwrap());
-    nix::sys::signal::killpg(group, Number::SIGKILL).unwrap();
+    // It is not reaped yet, so the number is its group's; with nobody in it there is nobody to kill.
+    let _ = nix::sys::signal::killpg(group, Number::SIGKILL);
     leader.wait().unwrap();
-    let escaped: Vec<_> = recorded.iter().filter(|process| process.is_alive()).collect();
-    assert_eq!(escaped.len(), 1, "the one with a session of its own");
-    escaped[0].signal(Number::SIGKILL);
-    eventually("it is ended by its number", || (!escaped[0].is_alive()).then_some(()));
+    let alive = || recorded.iter().filter(|process| process.is_alive()).collect::<Vec<_>>();
+    eventually(escape.name, || (alive().len() <= escape.escapes).then_some(()));
+    assert_eq!(alive().len(), escape.escapes, "{}", escape.name);
+    eventually("what escaped is ended by its number", || {
+        for process in alive() {
+            end_with_its_group(process);
+        }
+        alive().is_empty().then_some(())
+    });
+}
+
+/// Its children are in its group, and not all recorded themselves.
+fn end_with_its_group(process: &Recorded) {
+    let group = nix::unistd::getpgid(Some(nix::unistd::Pid::from_raw(process.pid)));
+    if let Some(group) = group.ok().filter(|group| *group != nix::unistd::getpgrp()) {
+        let _ = nix::sys::signal::killpg(group, Number::SIGKILL);
+    }
+    process.signal(Number::SIGKILL);
 }
 
 /// A process that adopts what its children leave, as init systems and some test tools do.

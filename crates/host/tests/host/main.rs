@@ -7,9 +7,13 @@
 fn main() {}
 
 #[cfg(target_os = "linux")]
+mod conformance;
+#[cfg(target_os = "linux")]
 mod deaths;
 #[cfg(target_os = "linux")]
 mod gallery;
+#[cfg(target_os = "linux")]
+mod gallery_deaths;
 #[cfg(target_os = "linux")]
 mod leaks;
 #[cfg(target_os = "linux")]
@@ -37,6 +41,7 @@ fn main() {
         Some("as-supervisor") => return deaths::be_supervisor(&arguments.next().unwrap()),
         Some("as-adopter") => return deaths::be_adopter(&arguments.next().unwrap()),
         Some("as-leaderless") => gallery::be_leaderless(),
+        Some("as-listener") => return signals::be_listener(),
         Some("as-subreaper") => return gallery::be_subreaper(),
         Some("as-asker") => return namespaces::be_asker(),
         Some("as-root") => return ordinary_user::be_root(&arguments.next().unwrap()),
@@ -49,11 +54,13 @@ fn main() {
         _ => {}
     }
     let mut trials = Vec::new();
+    trials.extend(conformance::trials());
     trials.extend(starting::trials());
     trials.extend(signals::trials());
     trials.extend(terminals::trials());
     trials.extend(gallery::trials());
     trials.extend(deaths::trials());
+    trials.extend(gallery_deaths::trials());
     trials.extend(namespaces::trials());
     trials.extend(leaks::trials());
     trials.extend(limits::trials());

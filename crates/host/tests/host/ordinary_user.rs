@@ -67,11 +67,14 @@ fn again() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let program = directory.path().join("host-tests");
-    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
     let setuid_program = directory.path().join("setuid-program");
-    std::fs::copy(&program, &setuid_program).unwrap();
-    std::fs::set_permissions(&setuid_program, std::fs::Permissions::from_mode(0o4755)).unwrap();
+    for (copy, mode) in [(&program, 0o755), (&setuid_program, 0o4755)] {
+        // By a process of its own: what this one has open for writing may be inherited by whatever another test forks
+        // meanwhile, and then it is not executed.
+        let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(copy).status();
+        assert!(copied.unwrap().success());
+        std::fs::set_permissions(copy, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
     let output = Command::new(&program)
         .args(["--test-threads=2", "--color=never"])
         .env_remove("TMPDIR")

@@ -90,6 +90,20 @@ impl Scene {
         self.directory.path().join("pids")
     }
 
+    /// A file of this content and mode. Written by a process of its own: a descriptor that is open here is inherited by
+    /// whatever another test forks meanwhile, and what somebody has open for writing is not executed.
+    #[expect(clippy::disallowed_methods, reason = "prepares a file")]
+    pub(crate) fn file(&self, name: &str, content: &str, mode: u32) -> PathBuf {
+        let path = self.directory.path().join(name);
+        let written = std::process::Command::new("sh")
+            .args(["-c", r#"printf %s "$1" >"$0" && chmod "$2" "$0""#])
+            .arg(&path)
+            .args([content, &format!("{mode:o}")])
+            .status();
+        assert!(written.unwrap().success());
+        path
+    }
+
     /// Environment that the shell texts of the tests use.
     pub(crate) fn environment(&self) -> Vec<(&'static str, String)> {
         environment(&self.pids())
@@ -279,7 +293,7 @@ pub(crate) fn tier_named(name: &str) -> Tier {
 }
 
 /// The tiers that this machine and user have.
-pub(crate) fn tiers() -> Vec<Tier> {
+fn tiers() -> Vec<Tier> {
     let offered = |tier: &Tier| {
         block_on(async {
             let options = HostOptions { tier: TierChoice::Require(tier.clone()), ..HostOptions::default() };
@@ -300,7 +314,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// Found once.
-static TIERS: std::sync::LazyLock<Vec<Tier>> = std::sync::LazyLock::new(tiers);
+pub(crate) static TIERS: std::sync::LazyLock<Vec<Tier>> = std::sync::LazyLock::new(tiers);
 
 /// A trial of a tier, if there is that tier.
 pub(crate) fn on_tier<F, T>(tier: &Tier, name: &str, test: T) -> Option<Trial>
@@ -323,14 +337,12 @@ where
     F: Future<Output = ()>,
     T: Fn(Tier) -> F + Copy + Send + 'static,
 {
-    TIERS
-        .iter()
-        .map(|tier| {
-            let tier = tier.clone();
-            Trial::test(format!("{tier}::{name}"), move || {
-                block_on(test(tier));
-                Ok(())
-            })
+    let trial = |tier: &Tier| {
+        let tier = tier.clone();
+        Trial::test(format!("{tier}::{name}"), move || {
+            block_on(test(tier));
+            Ok(())
         })
-        .collect()
+    };
+    TIERS.iter().map(trial).collect()
 }

@@ -1,5 +1,7 @@
 //! Interrupt, terminate, kill, and what is said of the tree meanwhile.
 
+use std::net::TcpListener;
+
 use libtest_mimic::Trial;
 use procyard_core::{LeaderEnd, SIGINT, SIGKILL, SIGTERM, WaitStatus};
 use procyard_runner::{Signal, Tier, TreeProof};
@@ -16,6 +18,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.extend(on_each_tier("a_signal_at_the_moment_of_the_end_says_so", at_the_end));
     trials.extend(on_each_tier("a_dropped_process_takes_its_tree_along", dropped));
     trials.extend(on_each_tier("a_shutdown_ends_every_tree_and_the_next_start_works", shutdown));
+    trials.extend(on_each_tier("a_port_is_free_when_the_tree_is_proven_empty", port));
     trials.extend(on_each_tier("a_command_that_signals_its_group_reaches_only_itself", kill_zero));
     trials
 }
@@ -132,4 +135,27 @@ async fn kill_zero(tier: Tier) {
     assert_emptied(&*process).await;
     let next = start(&runner, scene.request("exit 7")).await.unwrap();
     assert_eq!(within(next.wait()).await.status, Some(WaitStatus::exited(7)), "guardian and test live");
+}
+
+async fn port(tier: Tier) {
+    let runner = runner(&tier).await;
+    let scene = Scene::new();
+    let line = r#"(setsid bash -c 'eval "$RECORD"; exec "$THIS" as-listener' &); eval "$STAY""#;
+    let process = start(&runner, scene.request(line)).await.unwrap();
+    scene.wait_for_records(2);
+    let port: u16 = eventually("the grandchild listens", || {
+        std::fs::read_to_string(scene.pids().with_extension("port")).ok()?.strip_suffix('\n')?.parse().ok()
+    });
+    assert!(TcpListener::bind(("127.0.0.1", port)).is_err(), "the port is taken");
+    within(process.signal(Signal::Kill)).await.unwrap();
+    assert_emptied(&*process).await;
+    TcpListener::bind(("127.0.0.1", port)).expect("the port is free");
+}
+
+/// Listens on some port, says on which, and stays.
+pub(crate) fn be_listener() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let told = format!("{}.port", std::env::var("PIDS").unwrap());
+    std::fs::write(told, format!("{}\n", listener.local_addr().unwrap().port())).unwrap();
+    listener.accept().unwrap();
 }

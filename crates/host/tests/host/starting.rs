@@ -23,6 +23,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.extend(on_each_tier("stdin_is_at_its_end_unless_asked_for", stdin));
     trials.extend(on_each_tier("a_long_argument_list_and_environment_arrive", long_arguments));
     trials.extend(on_each_tier("a_dropped_start_leaves_no_process", dropped_start));
+    trials.extend(on_each_tier("a_command_dies_of_exhausted_memory_before_its_supervisor", oom_score));
     trials.push(Trial::test("a_wrong_request_names_its_field", || {
         block_on(wrong_requests());
         Ok(())
@@ -79,21 +80,16 @@ async fn surroundings(tier: Tier) {
 }
 
 async fn exec_errors(tier: Tier) {
-    use std::os::unix::fs::PermissionsExt;
     let scene = Scene::new();
-    let file = |name: &str, content: &[u8], mode: u32| {
-        let path = scene.directory.path().join(name);
-        std::fs::write(&path, content).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
-        path.to_str().unwrap().to_owned()
-    };
+    let file =
+        |name: &str, content: &str, mode: u32| scene.file(name, content, mode).to_str().unwrap().to_owned();
     let cases = [
         ("no-such-program-anywhere".to_owned(), SpawnFailure::NotFound),
         ("/no/such/program".to_owned(), SpawnFailure::NotFound),
         (String::new(), SpawnFailure::NotFound),
-        (file("plain", b"echo no interpreter line\n", 0o755), SpawnFailure::NotExecutable),
-        (file("orphan", b"#!/no/such/interpreter\n", 0o755), SpawnFailure::NotExecutable),
-        (file("unmarked", b"#!/bin/sh\n", 0o644), SpawnFailure::PermissionDenied),
+        (file("plain", "echo no interpreter line\n", 0o755), SpawnFailure::NotExecutable),
+        (file("orphan", "#!/no/such/interpreter\n", 0o755), SpawnFailure::NotExecutable),
+        (file("unmarked", "#!/bin/sh\n", 0o644), SpawnFailure::PermissionDenied),
         ("/usr".to_owned(), SpawnFailure::PermissionDenied),
     ];
     let runner = runner(&tier).await;
@@ -108,7 +104,7 @@ async fn exec_errors(tier: Tier) {
     assert_eq!(error.kind(), RunnerErrorKind::Spawn(SpawnFailure::TooLong));
     // The search goes on in the child's own PATH.
     let mut found = request(CommandSpec::Argv(vec!["only-here".to_owned()]));
-    file("only-here", b"#!/bin/sh\nexit 5\n", 0o755);
+    file("only-here", "#!/bin/sh\nexit 5\n", 0o755);
     let path = format!("/no/such:{}", scene.directory.path().display());
     found.environment.changes.insert("PATH".into(), Some(path.into()));
     let process = start(&runner, found).await.unwrap();
@@ -178,6 +174,21 @@ async fn dropped_start(tier: Tier) {
     within(process.close()).await;
     within(runner.shutdown()).await;
     scene.assert_no_survivor();
+}
+
+/// The kernel ends who has the highest score.
+async fn oom_score(tier: Tier) {
+    let runner = runner(&tier).await;
+    let own: i32 = std::fs::read_to_string("/proc/self/oom_score_adj").unwrap().trim().parse().unwrap();
+    let mut wanted = request(CommandSpec::Shell(
+        "cat /proc/self/oom_score_adj; (cat /proc/self/oom_score_adj)".to_owned(),
+    ));
+    let score = (own + 300).min(1000);
+    wanted.limits.oom_score_adj = Some(score);
+    let mut process = start(&runner, wanted).await.unwrap();
+    assert_eq!(output(&mut *process).await, format!("{score}\n{score}\n"), "also of descendants");
+    let still: i32 = std::fs::read_to_string("/proc/self/oom_score_adj").unwrap().trim().parse().unwrap();
+    assert_eq!(still, own, "the supervisor keeps its own");
 }
 
 async fn wrong_requests() {
