@@ -411,7 +411,7 @@ fn a_sync_after_one_that_failed_promises_nothing_that_is_lost() {
 
 /// The power goes, another process goes on and prints other bytes at the cursors that were lost, and it goes again.
 fn cut_twice(what: &str, first: &[Act], second: &[Act], first_cuts: impl Fn(u64) -> u64) {
-    let options = SpoolOptions { ceiling: 20_000, ..SMALL };
+    let options = SMALL;
     let first = scene(options, first);
     let second = Scene { options, generation: 2, acts: second.to_vec() };
     let whole = LosingStore::new();
@@ -445,7 +445,7 @@ fn a_tail_that_a_cut_took_does_not_come_back_behind_another_one() {
 #[test]
 fn a_segment_file_that_a_cut_left_half_written_over_is_not_written_over_again() {
     // Behind the sync, the oldest file is renamed and written over; the cut may take the name back, and not the bytes.
-    let mut first = vec![append(&[488]); 94];
+    let mut first = vec![append(&[488]); 126];
     first.push(Act::Sync);
     first.extend(vec![append(&[488]); 14]);
     cut_twice("recycled segments", &first, &vec![append(&[488]); 12], |steps| steps);
