@@ -1,7 +1,7 @@
 //! PID namespaces (`pid_namespaces(7)`): how one is made for a tree, and whether that is possible here.
 //!
 //! The caller's *children* are born in the namespace, the caller itself stays outside and sees them by numbers of its
-//! own. The first child is the [`init`](crate::init); when it ends, the kernel kills whatever else is in the
+//! own. The first child is the [`init`]; when it ends, the kernel kills whatever else is in the
 //! namespace, also what is in namespaces below, and what entered it from outside.
 //!
 //! Where this user may not make one, it is made below a user namespace (`user_namespaces(7)`) in which the
