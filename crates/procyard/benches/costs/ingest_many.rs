@@ -23,11 +23,14 @@ pub(crate) async fn measure(place: &Place) -> anyhow::Result<Report> {
     let argv = child::writer(BYTES, CHUNK)?;
     let limits = LimitSettings { running_per_loop: 32, ..LimitSettings::default() };
     let scene = Scene::open(place, TierChoice::Strongest, limits).await?;
-    let (mut rates, mut null, mut settled) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut rates, mut null, mut settled, mut used) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let gib = (CHILDREN as u64 * BYTES) as f64 / f64::from(1 << 30);
     let rate = |seconds: f64| (CHILDREN as u64 * BYTES) as f64 / seconds;
     for _ in 0..ROUNDS {
         null.push(rate(pipelines(&argv)?));
+        let before = child::processor_time()?;
         let (taken, ended) = supervised(&scene, &argv).await?;
+        used.push((child::processor_time()? - before).as_secs_f64() / gib);
         rates.push(rate(taken));
         settled.push(ended - taken);
     }
@@ -35,6 +38,8 @@ pub(crate) async fn measure(place: &Place) -> anyhow::Result<Report> {
     let figures = vec![
         Figure::ratio("output taken", Unit::BytesPerSecond, &rates, "32 × cat > /dev/null", &null)
             .must(Must::AtLeast(0.4)),
+        // Bears a busy machine, which the time that passes does not.
+        Figure::plain("processor time of procyard per GiB", Unit::Seconds, Spread::of(&used)),
         Figure::plain("then to exited, output synced", Unit::Seconds, Spread::of(&settled)),
     ];
     let work = format!("{CHILDREN} children write {} MiB each, {ROUNDS} rounds", BYTES >> 20);
