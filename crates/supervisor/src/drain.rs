@@ -24,7 +24,7 @@ use crate::{Clock, Pace};
 /// the page cache then works in larger folios.
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// Appending a full buffer to the page cache takes some tens of microseconds, less than a hop to the blocking pool and
+/// Appending a full buffer to the page cache takes about a hundred microseconds, less than a hop to the blocking pool and
 /// back on a busy machine, so it is done in place. A disk that is behind makes one append take longer than this: the
 /// next ones go to the blocking pool, until one of them is quick again.
 const SLOW_APPEND: Duration = Duration::from_millis(2);
