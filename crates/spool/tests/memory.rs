@@ -94,6 +94,6 @@ fn a_full_spool_takes_its_window_and_a_little_whatever_the_chunks_are() {
 #[test]
 fn a_full_spool_takes_no_more_when_the_chunks_change() {
     check_full(16 * MIB, &[256 << 10, 80, 80, 80]);
-    let floods = [[256 << 10; 8].as_slice(), &[80; 20_000], &[1; 40_000], &[256 << 10; 8]].concat();
+    let floods = [vec![256 << 10; 8], vec![80; 20_000], vec![1; 40_000], vec![256 << 10; 8]].concat();
     check_full(8 * MIB, &floods);
 }
