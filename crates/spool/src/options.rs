@@ -20,7 +20,8 @@ pub struct SpoolOptions {
     /// most 128 MiB). Where many tiny chunks would exceed it, the oldest bytes go earlier and `retained_from` says so.
     pub ceiling: u64,
     /// Bytes of memory for the newest output, which are then read without touching the disk. It is allocated as it
-    /// fills. The records of the chunks in it count, 32 bytes each. 0 keeps nothing in memory.
+    /// fills. The records of the chunks in it count, 32 bytes each. What grows takes up to 128 KiB more, and the index of
+    /// the files 8 bytes for each 16 KiB of them. 0 keeps nothing in memory.
     pub window: usize,
     /// Bytes from the beginning of the stream that are kept in memory for good.
     pub head: usize,

@@ -236,6 +236,8 @@ impl SpoolReader {
             }
             filled = read_full(&*file, &mut scratch[..plan.len], plan.offset)?;
         }
+        // Not more than the file has: a hole is any number of cursors.
+        page.reserve(plan.len.min(plan.cursors_from(page.cursor())));
         let mut blocks = scratch[..filled].chunks(BLOCK_LEN);
         for (index, border) in plan.borders.windows(2).enumerate() {
             let place = if index == 0 { first_place(plan.offset) } else { 0 };

@@ -104,6 +104,14 @@ pub(crate) struct Plan {
     pub(crate) borders: Vec<u64>,
 }
 
+impl Plan {
+    /// How many cursors it covers from `cursor` on.
+    pub(crate) fn cursors_from(&self, cursor: u64) -> usize {
+        let end = self.borders.last().copied().unwrap_or(cursor);
+        usize::try_from(end.saturating_sub(cursor)).unwrap_or(usize::MAX)
+    }
+}
+
 impl Shared {
     pub(crate) fn new(parent: Arc<dyn Dir>, name: &str, options: SpoolOptions) -> Arc<Self> {
         let state = State {

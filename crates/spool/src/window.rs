@@ -1,7 +1,8 @@
 //! The window: the newest output in memory, a byte ring with a record for each chunk in it.
 //!
 //! Bytes and records share one budget, so that a stream of one-byte chunks costs no more memory than one of large
-//! ones. The ring grows with what is in it and wraps once it has its full size.
+//! ones. Both grow with what is in them, and where the chunks change from large to small or back, one gives memory up
+//! for the other.
 //!
 //! Not here: locking, and what is on disk.
 
@@ -15,12 +16,20 @@ use crate::page::PageBuilder;
 const RECORD: usize = 32;
 const _: () = assert!(size_of::<Chunk>() <= RECORD);
 
+/// The least by which the ring and the records grow once they are not small: growing copies what is there.
+const RING_STEP: usize = 32 << 10;
+const RECORDS_STEP: usize = 1 << 10;
+
+/// What may be allocated beyond the budget: more than both steps, so that it takes a change of what is appended to
+/// exceed it, not one more append.
+const SLACK: usize = 128 << 10;
+const _: () = assert!(RING_STEP + RECORDS_STEP * RECORD < SLACK);
+
 #[derive(Debug)]
 pub(crate) struct Window {
     budget: usize,
-    /// The byte at `cursor` is at `(cursor - origin) % budget`; shorter than the budget until the first wrap.
-    ring: Vec<u8>,
-    origin: u64,
+    /// The bytes from `start` to `end`.
+    ring: VecDeque<u8>,
     start: u64,
     end: u64,
     /// In order; a chunk ends where the next one begins.
@@ -43,7 +52,7 @@ enum Kind {
 impl Window {
     /// An empty window whose first byte will be at `cursor`. It allocates nothing yet.
     pub(crate) fn new(budget: usize, cursor: u64) -> Self {
-        Self { budget, ring: Vec::new(), origin: cursor, start: cursor, end: cursor, chunks: VecDeque::new() }
+        Self { budget, ring: VecDeque::new(), start: cursor, end: cursor, chunks: VecDeque::new() }
     }
 
     /// The oldest cursor that it serves; the end of the stream when it is empty.
@@ -55,17 +64,27 @@ impl Window {
     pub(crate) fn push(&mut self, stream: Stream, at: Timestamp, bytes: &[u8]) {
         let kind = Kind::Output(stream);
         if !self.chunks.back().is_some_and(|last| last.kind == kind && last.at == at) {
-            self.chunks.push_back(Chunk { cursor: self.end, at, kind });
+            self.record(Chunk { cursor: self.end, at, kind });
         }
+        let (before, oldest) = (self.end, self.start);
         self.end += bytes.len() as u64;
-        self.store(bytes);
         self.trim();
+        #[expect(clippy::cast_possible_truncation, reason = "no more than the ring has")]
+        let dropped = (self.start - oldest).min(self.ring.len() as u64) as usize;
+        self.ring.drain(..dropped);
+        #[expect(clippy::cast_possible_truncation, reason = "no more than the bytes are")]
+        let kept = &bytes[self.start.saturating_sub(before) as usize..];
+        self.make_room(kept.len());
+        self.ring.extend(kept);
     }
 
     /// Notes a change of the terminal's size at the end.
     pub(crate) fn push_resize(&mut self, at: Timestamp, rows: u16, cols: u16) {
-        self.chunks.push_back(Chunk { cursor: self.end, at, kind: Kind::Resize { rows, cols } });
+        self.record(Chunk { cursor: self.end, at, kind: Kind::Resize { rows, cols } });
+        let oldest = self.start;
         self.trim();
+        #[expect(clippy::cast_possible_truncation, reason = "the ring is in memory")]
+        self.ring.drain(..(self.start - oldest) as usize);
     }
 
     /// Gives up everything before the end and the memory it took.
@@ -96,64 +115,50 @@ impl Window {
         }
     }
 
-    /// The bytes of a run that is not empty, in order.
+    /// The bytes of a run, in order.
     fn slices(&self, from: u64, until: u64) -> [&[u8]; 2] {
-        let (first, last) = (self.place(from), self.place(until));
-        if first < last { [&self.ring[first..last], &[]] } else { [&self.ring[first..], &self.ring[..last]] }
+        let (first, second) = self.ring.as_slices();
+        #[expect(clippy::cast_possible_truncation, reason = "the window is in memory")]
+        let (from, until) = ((from - self.start) as usize, (until - self.start) as usize);
+        let wrap = first.len();
+        [
+            &first[from.min(wrap)..until.min(wrap)],
+            &second[from.saturating_sub(wrap)..until.saturating_sub(wrap)],
+        ]
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "a remainder of the budget, which is a usize")]
-    fn place(&self, cursor: u64) -> usize {
-        ((cursor - self.origin) % self.budget as u64) as usize
+    /// Adds the record of a chunk.
+    fn record(&mut self, chunk: Chunk) {
+        let len = self.chunks.len();
+        if len == self.chunks.capacity() {
+            self.chunks.reserve_exact(len.clamp(4, RECORDS_STEP));
+            self.give_up_unused(self.ring.len());
+        }
+        self.chunks.push_back(chunk);
     }
 
-    /// Copies what was just counted into `end`, or as much of its tail as the ring can hold.
-    fn store(&mut self, bytes: &[u8]) {
-        if bytes.len() >= self.budget {
-            let kept = &bytes[bytes.len() - self.budget..];
-            self.ring.clear();
-            self.grow(kept.len());
-            self.ring.extend_from_slice(kept);
-            self.start = self.end - kept.len() as u64;
-            self.origin = self.start;
-            return;
-        }
-        let from = self.end - bytes.len() as u64;
-        // What the new bytes overwrite is gone.
-        self.start = self.start.max(self.end.saturating_sub(self.budget as u64));
-        let mut rest = bytes;
-        if self.ring.len() < self.budget {
-            self.grow(rest.len());
-            let (fits, wraps) = rest.split_at(rest.len().min(self.budget - self.ring.len()));
-            self.ring.extend_from_slice(fits);
-            rest = wraps;
-        }
-        if !rest.is_empty() {
-            let place = self.place(from + (bytes.len() - rest.len()) as u64);
-            let (first, second) = rest.split_at(rest.len().min(self.budget - place));
-            self.ring[place..place + first.len()].copy_from_slice(first);
-            self.ring[..second.len()].copy_from_slice(second);
-        }
-    }
-
-    /// Makes room for `more` bytes at the end of a ring that has not wrapped, as far as the budget goes.
-    fn grow(&mut self, more: usize) {
-        if self.ring.len() + more <= self.ring.capacity() {
-            return;
-        }
-        #[expect(clippy::cast_possible_truncation, reason = "the dropped bytes are still in the ring")]
-        let dropped = ((self.start - self.origin) as usize).min(self.ring.len());
-        if dropped > 0 && dropped >= self.ring.len() / 2 {
-            self.ring.drain(..dropped);
-            self.origin += dropped as u64;
-            if self.ring.len() + more <= self.ring.capacity() {
-                return;
-            }
-        }
-        let wanted = (self.ring.len() + more).max(self.ring.capacity() * 2).min(self.budget);
-        if wanted > self.ring.capacity() {
+    /// Makes room for `more` bytes in the ring, which the budget has.
+    fn make_room(&mut self, more: usize) {
+        let (needed, capacity) = (self.ring.len() + more, self.ring.capacity());
+        if needed > capacity {
+            let share = self.budget.saturating_sub(self.chunks.len() * RECORD);
+            let wanted = (capacity * 2).min(share).max(needed + needed.min(RING_STEP)).min(self.budget);
             self.ring.reserve_exact(wanted - self.ring.len());
+            self.give_up_unused(needed);
         }
+    }
+
+    /// Gives memory back that what is appended now does not need, `needed` bytes of ring, when both together have more
+    /// than they may.
+    fn give_up_unused(&mut self, needed: usize) {
+        if self.allocated() > self.budget + SLACK {
+            self.chunks.shrink_to(self.chunks.len() + RECORDS_STEP);
+            self.ring.shrink_to(needed + RING_STEP);
+        }
+    }
+
+    fn allocated(&self) -> usize {
+        self.ring.capacity() + self.chunks.capacity() * size_of::<Chunk>()
     }
 
     /// Drops from the front until bytes and records fit the budget.
@@ -217,6 +222,7 @@ mod tests {
                     assert_eq!(window.end, 5 + model.len() as u64);
                     let kept = (window.end - window.start) as usize;
                     assert!(kept + window.chunks.len() * RECORD <= budget);
+                    assert_eq!(window.ring.len(), kept);
                     assert!(window.ring.capacity() <= budget);
                     assert_eq!(
                         bytes_from(&window, window.start),
@@ -239,13 +245,23 @@ mod tests {
     }
 
     #[test]
-    fn one_byte_chunks_do_not_grow_the_ring_to_its_budget() {
-        let mut window = Window::new(1 << 20, 0);
-        for time in 0..2_000_000 {
-            window.push(Stream::Stdout, at(time), b"x");
+    fn bytes_and_records_share_the_memory_whatever_the_chunks_are_and_become() {
+        const BUDGET: usize = 1 << 20;
+        let mut window = Window::new(BUDGET, 0);
+        let mut time = 0;
+        let bytes = vec![b'x'; 300 << 10];
+        for size in [1, 80, 300 << 10, 1, 4096, 80, 33, 1, 300 << 10] {
+            let mut moved = 0;
+            let chunks = if size < 4096 { 100_000 } else { 3 * BUDGET / size + 3 };
+            for _ in 0..chunks {
+                time += 1;
+                let before = window.allocated();
+                window.push(Stream::Stdout, at(time), &bytes[..size]);
+                moved += usize::from(window.allocated() != before);
+                assert!(window.allocated() <= BUDGET + SLACK, "{size}: {}", window.allocated());
+            }
+            assert!(moved <= 100, "{size}: allocated anew {moved} times");
         }
-        assert!(window.ring.capacity() <= 128 << 10, "{}", window.ring.capacity());
-        assert!(window.chunks.len() * RECORD <= 1 << 20);
     }
 
     #[test]

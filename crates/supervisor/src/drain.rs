@@ -2,6 +2,7 @@
 //!
 //! Not for deciding when output is complete: the actor watches the drain and tells it when to end.
 
+use std::cell::Cell;
 use std::future::{Future as _, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,17 +20,17 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::entry::Entry;
 use crate::{Clock, Pace};
 
-/// Read buffers begin small, so that a process that prints nothing costs little, and grow while they are filled.
-const BUFFER_FIRST: usize = 2 * 1024;
-const BUFFER_LAST: usize = 64 * 1024;
+/// The most that one read takes: what a pipe of the host holds. Fewer, larger appends cost less than many small ones:
+/// the page cache then works in larger folios.
+const BUFFER_BYTES: usize = 256 * 1024;
 
-/// Appending a full buffer to the page cache takes some tens of microseconds, less than a hop to the blocking pool and
+/// Appending a full buffer to the page cache takes about a hundred microseconds, less than a hop to the blocking pool and
 /// back on a busy machine, so it is done in place. A disk that is behind makes one append take longer than this: the
 /// next ones go to the blocking pool, until one of them is quick again.
 const SLOW_APPEND: Duration = Duration::from_millis(2);
 
 /// How much is appended in place before other tasks of the same thread get their turn.
-const TURN_BYTES: usize = 256 * 1024;
+const TURN_BYTES: usize = BUFFER_BYTES;
 
 /// The most that is read after a drain was told to end: what full pipes hold.
 const SWEEP_MAX: usize = 4 * 1024 * 1024;
@@ -37,14 +38,45 @@ const SWEEP_MAX: usize = 4 * 1024 * 1024;
 /// How long an incomplete character is held back for its rest, so that the other stream cannot split it.
 const HOLD: Duration = Duration::from_millis(5);
 
+/// The longest incomplete character.
+const HELD_MAX: usize = 3;
+
+thread_local! {
+    /// The buffer that this thread reads into, one for however many processes print: what was read is still in the
+    /// processor's cache when it is appended, and a process that prints nothing costs nothing.
+    static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// This thread's buffer, or a new one while an append on a blocking thread has it.
+fn take_buffer() -> Vec<u8> {
+    let buffer = BUFFER.take();
+    if buffer.len() == BUFFER_BYTES { buffer } else { vec![0; BUFFER_BYTES] }
+}
+
+fn give_back(buffer: Vec<u8>) {
+    BUFFER.set(buffer);
+}
+
 /// One stream being read.
 struct Tap {
     stream: Stream,
     source: Option<Output>,
-    /// Begins with the bytes that are held back.
-    buffer: Vec<u8>,
-    held: usize,
+    /// The bytes that are held back, and how many they are.
+    held: [u8; HELD_MAX],
+    held_len: usize,
     held_since: Option<Instant>,
+}
+
+/// What a read gave.
+struct Taken {
+    /// Which tap.
+    at: usize,
+    /// The thread's buffer, which begins with what the tap had held back.
+    buffer: Vec<u8>,
+    /// How many bytes of the buffer are output.
+    len: usize,
+    /// Whether the tap is at its end of file.
+    ended: bool,
 }
 
 /// A drain as the actor holds it.
@@ -177,12 +209,12 @@ impl Reader {
                     continue;
                 }
             };
-            let Some((at, count)) = read else { break };
-            self.heed(at, count).await;
+            let Some(taken) = read else { break };
+            self.heed(taken).await;
         }
         self.sweep().await;
         for at in 0..self.taps.len() {
-            self.append_tap(at, 0).await;
+            self.append_held(at).await;
         }
         self.spool
     }
@@ -199,22 +231,29 @@ impl Reader {
                 Poll::Ready(if let Poll::Ready(read) = read { read } else { None })
             });
             // The runtime's fairness must not look like an empty pipe.
-            let Some((at, count)) = tokio::task::coop::unconstrained(at_once).await else { return };
-            left = left.saturating_sub(count.max(1));
-            self.heed(at, count).await;
+            let Some(taken) = tokio::task::coop::unconstrained(at_once).await else { return };
+            left = left.saturating_sub(taken.len.max(1));
+            self.heed(taken).await;
         }
     }
 
-    /// Takes what a tap has read; nothing is its end of file.
-    async fn heed(&mut self, at: usize, count: usize) {
+    /// Appends what a tap has read, but an incomplete character at its end.
+    async fn heed(&mut self, taken: Taken) {
+        let Taken { at, buffer, len, ended } = taken;
         self.turn = (at + 1) % self.taps.len();
-        let keep = if count == 0 {
-            self.taps[at].source = None;
-            0
-        } else {
-            self.taps[at].take(count)
-        };
-        self.append_tap(at, keep).await;
+        let tap = &mut self.taps[at];
+        if ended {
+            tap.source = None;
+        }
+        // A terminal is the only stream of its process: nothing can come between.
+        let whole = ended || tap.stream == Stream::Terminal;
+        let keep = if whole { 0 } else { incomplete_tail(&buffer[..len]) };
+        let end = len - keep;
+        tap.hold(&buffer[end..len]);
+        let stream = tap.stream;
+        let buffer = if end > 0 { self.append(stream, buffer, end).await } else { buffer };
+        give_back(buffer);
+        self.rest().await;
     }
 
     /// Records in the stream that the terminal has another size from here on.
@@ -225,38 +264,26 @@ impl Reader {
         }
     }
 
-    /// Appends what a tap's buffer holds, but its last `keep` bytes.
-    async fn append_tap(&mut self, at: usize, keep: usize) {
+    /// Appends what a tap holds back.
+    async fn append_held(&mut self, at: usize) {
         let tap = &mut self.taps[at];
-        let end = tap.held - keep;
+        let held = tap.held[..tap.held_len].to_vec();
+        tap.hold(&[]);
+        let (stream, end) = (tap.stream, held.len());
         if end > 0 {
-            let stream = tap.stream;
-            let mut buffer = std::mem::take(&mut tap.buffer);
-            buffer = self.append(stream, buffer, end).await;
-            if buffer.len() < end + keep {
-                // The append's thread panicked and took the buffer along.
-                buffer.resize(BUFFER_FIRST, 0);
-            } else {
-                buffer.copy_within(end..end + keep, 0);
-            }
-            let tap = &mut self.taps[at];
-            tap.buffer = buffer;
-            tap.held = keep;
-            tap.resize_for(end);
+            self.append(stream, held, end).await;
         }
-        let tap = &mut self.taps[at];
-        tap.held = keep;
-        tap.held_since = (keep > 0).then(Instant::now);
     }
 
     async fn release_held(&mut self, due: Option<Instant>) {
         for at in 0..self.taps.len() {
             if self.taps[at].held_since.is_some_and(|since| Some(since + HOLD) <= due) {
-                self.append_tap(at, 0).await;
+                self.append_held(at).await;
             }
         }
     }
 
+    /// Appends the first `end` bytes of the buffer and gives it back.
     async fn append(&mut self, stream: Stream, buffer: Vec<u8>, end: usize) -> Vec<u8> {
         let Some(mut spool) = self.spool.take() else { return buffer };
         let now = self.clock.now();
@@ -283,50 +310,43 @@ impl Reader {
             record.manifest.storage_degraded |= appended.degraded;
         }
         self.entry.advance(appended.total_bytes);
+        buffer
+    }
+
+    /// Lets other tasks of this thread have their turn after much work.
+    async fn rest(&mut self) {
         if self.in_place >= TURN_BYTES {
             self.in_place = 0;
             tokio::task::yield_now().await;
         }
-        buffer
     }
 }
 
 impl Tap {
     fn new(stream: Stream, source: Output) -> Self {
-        Self { stream, source: Some(source), buffer: Vec::new(), held: 0, held_since: None }
+        Self { stream, source: Some(source), held: [0; HELD_MAX], held_len: 0, held_since: None }
     }
 
-    /// Takes `count` new bytes into account; how many bytes at the end are an incomplete character.
-    fn take(&mut self, count: usize) -> usize {
-        self.held += count;
-        if self.stream == Stream::Terminal {
-            // The only stream of its process: nothing can come between.
-            return 0;
-        }
-        incomplete_tail(&self.buffer[..self.held])
+    /// Holds these bytes back, at most [`HELD_MAX`], instead of those before.
+    fn hold(&mut self, bytes: &[u8]) {
+        self.held[..bytes.len()].copy_from_slice(bytes);
+        self.held_len = bytes.len();
+        self.held_since = (!bytes.is_empty()).then(Instant::now);
     }
 
-    /// Grows the buffer while reads fill it and gives memory back when they do not.
-    fn resize_for(&mut self, read: usize) {
-        let size = self.buffer.len();
-        if read >= size && size < BUFFER_LAST {
-            self.buffer.resize((size * 4).min(BUFFER_LAST), 0);
-        } else if read < size / 16 && size > BUFFER_FIRST && self.held == 0 {
-            self.buffer.truncate(BUFFER_FIRST);
-            self.buffer.shrink_to_fit();
-        }
-    }
-
-    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<usize> {
+    /// Reads into the buffer, behind what was held back, and says how much is there then, and whether this is the end.
+    fn poll_read(&mut self, context: &mut Context<'_>, buffer: &mut [u8]) -> Poll<(usize, bool)> {
         let Some(source) = &mut self.source else { return Poll::Pending };
-        if self.buffer.is_empty() {
-            self.buffer.resize(BUFFER_FIRST, 0);
-        }
-        let mut buffer = ReadBuf::new(&mut self.buffer[self.held..]);
-        match Pin::new(source).poll_read(context, &mut buffer) {
-            Poll::Ready(Ok(())) => Poll::Ready(buffer.filled().len()),
+        let held = self.held_len;
+        buffer[..held].copy_from_slice(&self.held[..held]);
+        let mut rest = ReadBuf::new(&mut buffer[held..]);
+        match Pin::new(source).poll_read(context, &mut rest) {
+            Poll::Ready(Ok(())) => {
+                let count = rest.filled().len();
+                Poll::Ready((held + count, count == 0))
+            }
             // EIO is how a terminal says end of file, and no other error is one that a retry would mend.
-            Poll::Ready(Err(_)) => Poll::Ready(0),
+            Poll::Ready(Err(_)) => Poll::Ready((held, true)),
             Poll::Pending => Poll::Pending,
         }
     }
@@ -334,7 +354,7 @@ impl Tap {
 
 /// The bytes at the end of `bytes` that begin a UTF-8 character whose rest is missing; at most 3.
 fn incomplete_tail(bytes: &[u8]) -> usize {
-    for back in 1..=bytes.len().min(3) {
+    for back in 1..=bytes.len().min(HELD_MAX) {
         let byte = bytes[bytes.len() - back];
         let needed = match byte {
             0x80..=0xBF => continue,
@@ -348,18 +368,20 @@ fn incomplete_tail(bytes: &[u8]) -> usize {
     0
 }
 
-/// Which tap read how many bytes; `None` when all are at end of file. `first` is asked first.
-async fn read_any(taps: &mut [Tap], first: usize) -> Option<(usize, usize)> {
+/// What a tap has read; `None` when all are at end of file. `first` is asked first.
+async fn read_any(taps: &mut [Tap], first: usize) -> Option<Taken> {
     if taps.iter().all(|tap| tap.source.is_none()) {
         return None;
     }
     poll_fn(|context| {
+        let mut buffer = take_buffer();
         for step in 0..taps.len() {
             let at = (first + step) % taps.len();
-            if let Poll::Ready(count) = taps[at].poll_read(context) {
-                return Poll::Ready(Some((at, count)));
+            if let Poll::Ready((len, ended)) = taps[at].poll_read(context, &mut buffer) {
+                return Poll::Ready(Some(Taken { at, buffer, len, ended }));
             }
         }
+        give_back(buffer);
         Poll::Pending
     })
     .await

@@ -177,8 +177,13 @@ impl Shared {
     /// Removes the manifest of an evicted process once nothing is to be told of it. Whatever comes last, the eviction or
     /// the telling, calls this afterwards and finds both done.
     fn forget_told(&self, entry: &Entry) -> io::Result<()> {
+        if self.is_forgotten(entry) { self.manifests.remove(&entry.handle) } else { Ok(()) }
+    }
+
+    /// Whether a process is evicted and nothing is to be told of it any more, so that it has no record.
+    pub(crate) fn is_forgotten(&self, entry: &Entry) -> bool {
         let evicted = entry.record().manifest.evicted;
-        if evicted && !self.owes(entry) { self.manifests.remove(&entry.handle) } else { Ok(()) }
+        evicted && !self.owes(entry)
     }
 
     /// Saves what was told of a process, as `mark` notes it; of an evicted one that was the last use of its record.

@@ -65,6 +65,9 @@ pub(crate) async fn transfer(
 
 /// Saves what is in memory already.
 async fn save(shared: &Arc<Shared>, entry: &Arc<Entry>) -> Result<(), SupervisorError> {
+    if shared.is_forgotten(entry) {
+        return Ok(());
+    }
     shared.update(entry, Durability::Synced, |_| {}).await?;
     shared.forget_if_told(entry).await
 }

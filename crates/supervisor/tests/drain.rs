@@ -187,6 +187,26 @@ async fn everything_that_was_written_before_the_end_is_read() {
     }
 }
 
+/// The drains of one thread share a buffer, which an append on a blocking thread takes along.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_many_processes_print_at_once_is_not_mixed_up() {
+    let printed = |byte: u8| [vec![byte; 700 << 10], "日".as_bytes().to_vec()].concat();
+    let script = |byte: u8| Script::new().stdout(printed(byte)).stderr([byte; 5]).exit(0);
+    let yard = Yard::new(script(0)).await;
+    let mut handles = vec![yard.start(options()).await];
+    for byte in 1..8 {
+        yard.runner.play(script(byte));
+        handles.push(yard.start(options()).await);
+    }
+    for (byte, handle) in (0_u8..).zip(handles) {
+        yard.end(handle).await;
+        let streams = StreamFilter::Only(Stream::Stdout);
+        let request = ReadRequest { from: ReadFrom::Cursor(0), max_bytes: 1 << 20, streams };
+        let (page, _) = yard.supervisor.read(yard.owner, &handle, request).await.unwrap();
+        assert!(page.bytes == printed(byte), "{byte}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_resize_is_in_the_stream_where_it_happened() {
     let yard = Yard::new(Script::new().stdout("ab")).await;

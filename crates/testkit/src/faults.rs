@@ -147,6 +147,7 @@ struct State {
     room: Option<u64>,
     calls: BTreeMap<Operation, u64>,
     bytes_read: u64,
+    bytes_written: u64,
     failed: u64,
 }
 
@@ -187,6 +188,11 @@ impl Faults {
     /// How many bytes were read.
     pub fn bytes_read(&self) -> u64 {
         self.state().bytes_read
+    }
+
+    /// How many bytes were written.
+    pub fn bytes_written(&self) -> u64 {
+        self.state().bytes_written
     }
 
     /// How many calls a rule failed.
@@ -233,12 +239,13 @@ impl Faults {
             Some(failure) => return Err(failure.error()),
         };
         let mut state = self.state();
-        let Some(room) = state.room else { return Ok(wanted) };
-        if room == 0 && wanted > 0 {
-            return Err(Failure::NoSpace.error());
-        }
-        let taken = usize::try_from(room).map_or(wanted, |room| room.min(wanted));
-        state.room = Some(room - taken as u64);
+        let taken = match state.room {
+            None => wanted,
+            Some(0) if wanted > 0 => return Err(Failure::NoSpace.error()),
+            Some(room) => usize::try_from(room).map_or(wanted, |room| room.min(wanted)),
+        };
+        state.room = state.room.map(|room| room - taken as u64);
+        state.bytes_written += taken as u64;
         Ok(taken)
     }
 }

@@ -23,7 +23,6 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.extend(on_each_tier("stdin_is_at_its_end_unless_asked_for", stdin));
     trials.extend(on_each_tier("a_long_argument_list_and_environment_arrive", long_arguments));
     trials.extend(on_each_tier("a_dropped_start_leaves_no_process", dropped_start));
-    trials.extend(on_each_tier("a_command_dies_of_exhausted_memory_before_its_supervisor", oom_score));
     trials.push(Trial::test("a_wrong_request_names_its_field", || {
         block_on(wrong_requests());
         Ok(())
@@ -174,21 +173,6 @@ async fn dropped_start(tier: Tier) {
     within(process.close()).await;
     within(runner.shutdown()).await;
     scene.assert_no_survivor();
-}
-
-/// The kernel ends who has the highest score.
-async fn oom_score(tier: Tier) {
-    let runner = runner(&tier).await;
-    let own: i32 = std::fs::read_to_string("/proc/self/oom_score_adj").unwrap().trim().parse().unwrap();
-    let mut wanted = request(CommandSpec::Shell(
-        "cat /proc/self/oom_score_adj; (cat /proc/self/oom_score_adj)".to_owned(),
-    ));
-    let score = (own + 300).min(1000);
-    wanted.limits.oom_score_adj = Some(score);
-    let mut process = start(&runner, wanted).await.unwrap();
-    assert_eq!(output(&mut *process).await, format!("{score}\n{score}\n"), "also of descendants");
-    let still: i32 = std::fs::read_to_string("/proc/self/oom_score_adj").unwrap().trim().parse().unwrap();
-    assert_eq!(still, own, "the supervisor keeps its own");
 }
 
 async fn wrong_requests() {

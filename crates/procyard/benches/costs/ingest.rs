@@ -125,7 +125,7 @@ pub(crate) fn to_null(argv: &[String]) -> anyhow::Result<f64> {
 fn to_file(argv: &[String], dir: &Path) -> anyhow::Result<f64> {
     let path = dir.join("copy");
     let began = Instant::now();
-    Pipeline::start(argv, File::create(&path)?.into())?.finish()?;
+    Pipeline::to_file(argv, &path)?.finish()?;
     let seconds = began.elapsed().as_secs_f64();
     std::fs::remove_file(&path)?;
     Ok(seconds)
@@ -140,6 +140,10 @@ pub(crate) struct Pipeline {
 impl Pipeline {
     pub(crate) fn to_null(argv: &[String]) -> anyhow::Result<Self> {
         Self::start(argv, Stdio::null())
+    }
+
+    pub(crate) fn to_file(argv: &[String], path: &Path) -> anyhow::Result<Self> {
+        Self::start(argv, File::create(path)?.into())
     }
 
     #[expect(clippy::disallowed_methods, reason = "the baseline is a bare pipeline")]

@@ -5,6 +5,7 @@
 //!
 //! Not for profiling one part alone: the crates have examples for that.
 
+mod append;
 mod child;
 mod fan_out;
 mod idle;
@@ -59,6 +60,7 @@ enum Name {
     Ingest,
     IngestMany,
     IngestLines,
+    Append,
     Read,
     Restore,
     Wake,
@@ -75,6 +77,7 @@ impl Name {
             Self::Ingest => ingest::measure(place).await,
             Self::IngestMany => ingest_many::measure(place).await,
             Self::IngestLines => ingest_lines::measure(place).await,
+            Self::Append => append::measure(place),
             Self::Read => read::measure(place).await,
             Self::Restore => restore::measure(place).await,
             Self::Wake => wake::measure(place).await,
