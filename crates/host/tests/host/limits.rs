@@ -18,7 +18,8 @@ use tokio::io::AsyncReadExt;
 
 use crate::deaths::kill_at_once;
 use crate::scene::{
-    Recorded, Scene, assert_emptied, block_on, eventually, on_each_tier, request_at, runner, start, within,
+    Recorded, Scene, assert_emptied, block_on, eventually, on_each_tier, request_at, runner, start,
+    tier_named, within,
 };
 
 /// What commands may take where memory is limited; the test program needs a few.
@@ -265,7 +266,7 @@ async fn groups_go_without_guardian(tier: Tier) {
 
 /// In a process of its own: a limited tree, until it is killed.
 pub(crate) fn be_limited_supervisor(tier: &str) {
-    let tier = [Tier::CGROUP, Tier::SUBREAPER].into_iter().find(|known| known.as_str() == tier).unwrap();
+    let tier = tier_named(tier);
     let environment = crate::scene::environment(std::env::var_os("PIDS").unwrap().as_ref());
     block_on(async {
         let runner = runner(&tier).await;
