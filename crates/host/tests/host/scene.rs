@@ -124,7 +124,7 @@ impl Scene {
                 if let Some(found) = known.get(line) {
                     return Some(*found);
                 }
-                let found = outer(device, inner, &mut seen);
+                let found = outer(&self.pids(), device, inner, &mut seen);
                 if let Some(found) = found {
                     known.insert(line.to_owned(), found);
                 }
@@ -168,6 +168,8 @@ pub(crate) struct Namespaced {
     /// Its number in each PID namespace, ours first.
     numbers: Vec<i32>,
     recorded: Recorded,
+    /// The record that it knows of, where its environment can be read and says so.
+    pids: Option<Vec<u8>>,
 }
 
 /// All processes that see another `/proc` than ours.
@@ -184,7 +186,12 @@ pub(crate) fn namespaced() -> Vec<Namespaced> {
         let threads = std::fs::read_dir(process.join("task")).ok()?;
         let device = threads.flatten().find_map(|thread| proc_device(&thread.path()))?;
         let recorded = Recorded::of(numbers[0])?;
-        (Some(&device) != ours.as_ref()).then_some(Namespaced { device, numbers, recorded })
+        (Some(&device) != ours.as_ref()).then_some(Namespaced {
+            device,
+            numbers,
+            recorded,
+            pids: pids_of(&process),
+        })
     };
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     processes
@@ -193,14 +200,25 @@ pub(crate) fn namespaced() -> Vec<Namespaced> {
         .collect()
 }
 
-/// The process that recorded itself so, in our numbers; `None` when it is gone. `seen` is looked up once.
-fn outer(device: &str, inner: Recorded, seen: &mut Option<Vec<Namespaced>>) -> Option<Recorded> {
+fn pids_of(process: &Path) -> Option<Vec<u8>> {
+    let environment = std::fs::read(process.join("environ")).ok()?;
+    environment.split(|byte| *byte == 0).find_map(|variable| Some(variable.strip_prefix(b"PIDS=")?.to_vec()))
+}
+
+/// The process that recorded itself so in this record, in our numbers; `None` when it is gone. `seen` is looked up once.
+fn outer(pids: &Path, device: &str, inner: Recorded, seen: &mut Option<Vec<Namespaced>>) -> Option<Recorded> {
     if Some(device) == proc_device(Path::new("/proc/self")).as_deref() {
         return Some(inner);
     }
     // A `/proc` of the tier shows the numbers of the namespace right below ours, also of a process further below.
     let is_it = |process: &&Namespaced| {
-        process.device == device && process.numbers[1] == inner.pid && process.recorded.start == inner.start
+        // Devices are used again, so that in one tick of the clock there can be two such processes, of two scenes.
+        let of_another =
+            process.pids.as_deref().is_some_and(|theirs| theirs != pids.as_os_str().as_encoded_bytes());
+        process.device == device
+            && process.numbers[1] == inner.pid
+            && process.recorded.start == inner.start
+            && !of_another
     };
     seen.get_or_insert_with(namespaced).iter().find(is_it).map(|process| process.recorded)
 }
