@@ -65,13 +65,17 @@ pub struct StopResult {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Time>,
-    /// Whether the process and every descendant are gone: proven, and true whenever it has ended.
+    /// Whether the process and every descendant are gone: proven. True whenever it has ended, but for some that were lost
+    /// with the program that supervised them.
     pub tree_exited: bool,
     /// Whether something had to be killed after it was asked to end.
     pub escalated: bool,
     /// Descendants that outlived the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leftovers: Option<LeftoversReport>,
+    /// Whether something of it, such as the record of its end, could not be written to disk.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub storage_degraded: bool,
     /// What has happened to other processes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notifications: Vec<Notification>,

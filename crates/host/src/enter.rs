@@ -6,6 +6,14 @@
 #[cfg(target_os = "linux")]
 pub(crate) const GUARDIAN_ARGUMENT: &str = "--procyard-guardian";
 
+/// Lets a write beyond a file size limit (`RLIMIT_FSIZE`, `ulimit -f`) fail with an error, as it does on a full disk, where
+/// otherwise the kernel ends the program (SIGXFSZ, setrlimit(2)). For programs that keep what others print; the commands
+/// that a runner starts have the default again.
+pub fn survive_file_size_limit() {
+    #[cfg(target_os = "linux")]
+    crate::sys::set_disposition(libc::SIGXFSZ, true);
+}
+
 /// Must be called first in `main`, before threads, files and argument parsing, by every program that starts a
 /// [`HostRunner`](crate::HostRunner) with [`GuardianProgram::CurrentExe`](crate::GuardianProgram::CurrentExe). Does nothing
 /// in an ordinary run; in a process that was started as a guardian it never returns.

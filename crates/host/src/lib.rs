@@ -85,7 +85,7 @@ mod wire;
 
 #[cfg(not(target_os = "linux"))]
 pub use elsewhere::HostRunner;
-pub use enter::enter;
+pub use enter::{enter, survive_file_size_limit};
 pub use options::{
     CgroupVersion, ContainmentReport, GuardianProgram, HostError, HostOptions, OomScoreRaise, SECRET_NAMES,
     SignalScope, TierChoice,

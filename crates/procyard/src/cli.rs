@@ -32,7 +32,8 @@ Examples:
   procyard run --memory-max 2G --pids-max 200 ./untried.sh
   procyard run 'setsid sleep 1000 & echo the sleep is ended, too'
 
-^C interrupts the command, a second one terminates it, a third one kills it. SIGTERM, SIGHUP and SIGQUIT terminate it. \
+^C interrupts the command, a second one terminates it, a third one kills it; with --tty it is typed to the \
+command each time, as every key is. SIGTERM, SIGHUP and SIGQUIT terminate it. \
 Whatever the command leaves running is ended with it, also when procyard itself is killed.
 
 Exit codes: that of the command; 128+n when signal n ended it; 124 when it timed out; 125 when procyard itself failed; 126 \

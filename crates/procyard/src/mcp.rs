@@ -83,7 +83,8 @@ async fn serve(options: McpOptions) -> anyhow::Result<()> {
 fn tell_restored(session: &Session) {
     for (name, why) in &session.restored.unreadable {
         let name = shortened(name);
-        tracing::warn!(name, why, "a record does not load and is left as it is");
+        // Whoever asks for it is told that there is no such process; this is for whoever looks after the machine.
+        tracing::error!(name, why, "a record does not load and is left as it is");
     }
     tracing::info!(restored = session.restored.restored, lost = session.restored.lost, "the session is open");
 }

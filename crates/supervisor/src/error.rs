@@ -61,6 +61,17 @@ pub enum SupervisorError {
     /// The command was started and ended again, since that it runs could not be recorded.
     #[error("the start could not be recorded: {0}")]
     StartUnrecorded(#[source] Box<SupervisorError>),
+    /// The output cannot be read from its storage now.
+    #[error("the output cannot be read now: {0}")]
+    Unreadable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Some of the output is damaged; what comes before and after is readable.
+    #[error("the output from {from} to {until} is damaged")]
+    Damaged {
+        /// The first byte that cannot be read.
+        from: u64,
+        /// Where intact bytes begin again, or the end.
+        until: u64,
+    },
     /// The output of this process does not read.
     #[error("the output does not read: {0}")]
     Spool(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -135,8 +146,10 @@ impl SupervisorError {
             Self::Settings(setting) => setting.code(),
             Self::IdempotencyConflict => ErrorCode::Conflict,
             Self::Runner(error) => error.code(),
-            Self::Storage(_) | Self::StartUnrecorded(_) => ErrorCode::StorageUnavailable,
-            Self::Spool(_) => ErrorCode::SpoolCorrupt,
+            Self::Storage(_) | Self::StartUnrecorded(_) | Self::Unreadable(_) => {
+                ErrorCode::StorageUnavailable
+            }
+            Self::Spool(_) | Self::Damaged { .. } => ErrorCode::SpoolCorrupt,
             Self::CursorAhead { .. } => ErrorCode::CursorAhead,
             Self::WorkspaceBusy(conflict) => conflict.code(),
             Self::StdinClosed(_) => ErrorCode::StdinClosed,
@@ -180,6 +193,12 @@ impl SupervisorError {
                     .to_owned(),
             )
             .effects(Effects::Unknown),
+            Self::Unreadable(_) => {
+                say("the stored output of this process cannot be read now; try again".to_owned()).retryable()
+            }
+            Self::Damaged { from, until } => {
+                say(format!("the output from {from} to {until} is damaged; read on at {until}")).field("cursor")
+            }
             Self::Spool(_) => say("the stored output of this process is damaged".to_owned()),
             Self::CursorAhead { total_bytes } => {
                 say(format!("the output ends at {total_bytes}; read from there or before")).field("cursor")

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use procyard_core::{Handle, Owner};
-use procyard_spool::{Page, Read, ReadError, SpoolReader};
+use procyard_spool::{Page, Read, ReadError, SpoolError, SpoolReader};
 
 use crate::entry::Entry;
 use crate::shared::{Shared, blocking};
@@ -91,7 +91,11 @@ fn open(shared: &Arc<Shared>, entry: &Arc<Entry>) -> Result<SpoolReader, Supervi
             opened = true;
             shared.open_spool(&entry.handle, options)
         })
-        .map_err(|error| SupervisorError::Spool(Box::new(error)))?;
+        .map_err(|error| match error {
+            // Nothing says that it is damaged: it cannot be looked at.
+            SpoolError::Io(_) => SupervisorError::Unreadable(Box::new(error)),
+            other => SupervisorError::Spool(Box::new(other)),
+        })?;
     if opened {
         entry.believe(&reader);
     }
@@ -101,6 +105,8 @@ fn open(shared: &Arc<Shared>, entry: &Arc<Entry>) -> Result<SpoolReader, Supervi
 fn refused(error: ReadError) -> SupervisorError {
     match error {
         ReadError::CursorAhead { total_bytes } => SupervisorError::CursorAhead { total_bytes },
+        ReadError::Corrupt { from, until } => SupervisorError::Damaged { from, until },
+        ReadError::Io(_) => SupervisorError::Unreadable(Box::new(error)),
         other => SupervisorError::Spool(Box::new(other)),
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use procyard_core::{EffectiveLimits, Identity, Outcome, State, Timestamp};
 use procyard_manifest::CommandRecord;
-use procyard_runner::TerminalSize;
+use procyard_runner::{TerminalSize, Tier};
 
 /// Whether a process takes input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,4 +75,14 @@ pub struct Snapshot {
     pub memory_kills: u32,
     /// The order of admission in this session.
     pub sequence: u64,
+}
+
+impl Snapshot {
+    /// Whether the leader and every descendant are proven to be gone. True of everything that ended under this
+    /// supervisor. What was lost with an earlier one is gone by the word of its runner's guardian, which a machine that
+    /// killed all of them at once has silenced: then only a tier that ends a tree without anybody's help is a proof.
+    pub fn tree_is_gone(&self) -> bool {
+        let ends_alone = [Tier::CGROUP, Tier::PIDNS].iter().any(|tier| tier.as_str() == self.tier);
+        self.state.is_terminal() && (self.state != State::LostOnRestore || ends_alone)
+    }
 }

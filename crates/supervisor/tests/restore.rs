@@ -382,3 +382,17 @@ async fn no_call_is_served_before_the_restore_and_none_restores_again() {
     supervisor.activate(Services::discard()).await.unwrap();
     assert!(supervisor.activate(Services::discard()).await.is_err());
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_was_lost_is_only_said_to_be_gone_where_its_tier_needs_nobody_for_that() {
+    let place = tempfile::tempdir().unwrap();
+    for (of, tier) in [(1, "cgroup"), (2, "subreaper"), (3, "pidns")] {
+        let mut manifest = running(of);
+        manifest.tier = tier.to_owned();
+        save(place.path(), &manifest);
+    }
+    let (supervisor, _, _) = activated(&place).await;
+    let gone = |of| supervisor.snapshot(owner(1), &Handle::from_bytes([of; 16])).unwrap().tree_is_gone();
+    assert_eq!([1, 2, 3].map(gone), [true, false, true]);
+    supervisor.shutdown().await;
+}

@@ -6,10 +6,11 @@ mod common;
 use std::sync::Arc;
 
 use common::{Yard, code, eventually, full_disk, options, read_from};
-use procyard_core::{Effects, ErrorCode, State};
+use procyard_core::{Effects, ErrorCode, Limits, State};
 use procyard_manifest::ManifestStore;
 use procyard_store::FsDir;
-use procyard_testkit::{Fault, Faults, FaultyDir, Operation, Script};
+use procyard_supervisor::{Services, Supervisor};
+use procyard_testkit::{Failure, Fault, Faults, FaultyDir, Operation, Script};
 
 async fn brittle(script: Script) -> (Yard, Arc<Faults>) {
     let faults = Faults::none();
@@ -212,4 +213,23 @@ async fn a_life_comes_to_its_end_whatever_call_is_refused() {
     }
     println!("{cases} refused calls");
     assert!(cases > 15, "{cases}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn output_that_cannot_be_reached_is_not_called_damaged() {
+    let yard = Yard::new(Script::new().stdout("kept").exit(0)).await;
+    let handle = yard.start(options()).await;
+    yard.end(handle).await;
+    yard.supervisor.shutdown().await;
+    let faults = Faults::none();
+    let root = FaultyDir::over(FsDir::open(yard.place.path()).unwrap(), &faults);
+    let next = Supervisor::new(yard.owner.session, Limits::default(), root);
+    next.activate(Services::discard()).await.unwrap();
+    faults.fail(Fault::on(&[Operation::OpenDir, Operation::OpenFile]).with(Failure::NoDescriptors));
+    let error = next.read(yard.owner, &handle, read_from(0)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::StorageUnavailable);
+    assert!(error.public().retryable);
+    faults.heal();
+    let (page, _) = next.read(yard.owner, &handle, read_from(0)).await.unwrap();
+    assert_eq!(page.bytes, b"kept");
 }

@@ -8,7 +8,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use procyard_api::Encoding;
-use procyard_core::PublicError;
+use procyard_core::{ErrorCode, PublicError};
 use procyard_supervisor::{ReadFrom, Snapshot};
 use procyard_text::{
     PageBuilder, PageRequest, Progress, Renderer, SEQUENCE_LIMIT, continuation_len, tail_page,
@@ -84,15 +84,26 @@ async fn forward_text(source: &dyn Source, cursor: u64, look: &Look) -> Result<S
     let back = cursor.min(LOOK_BACK as u64);
     let mut step = look.limit.saturating_add(look.limit / 4).saturating_add(256).min(STEP);
     let mut at = cursor;
-    let (mut page, mut snapshot) = source.read(ReadFrom::Cursor(cursor - back), step + LOOK_BACK).await?;
-    if page.total_bytes < cursor {
-        // The bytes looked back at are there, the cursor is not: this read says so.
+    let looked_back = source.read(ReadFrom::Cursor(cursor - back), step + LOOK_BACK).await;
+    let damage_behind = back > 0 && looked_back.as_ref().is_err_and(is_damage);
+    let (mut page, mut snapshot) = match looked_back {
+        // Damaged bytes that only were to be looked back at are none of this page.
+        Err(_) if damage_behind => source.read(ReadFrom::Cursor(cursor), step).await?,
+        read => read?,
+    };
+    let reaches = page.next_cursor > cursor || page.total_bytes == cursor;
+    if !reaches {
+        // The bytes looked back at are there; what is at the cursor is not, or is damaged: this read says so.
         (page, snapshot) = source.read(ReadFrom::Cursor(cursor), step).await?;
     }
     let first = first_segment(&page, cursor);
     let (first_cursor, gap) = (first.start_cursor, first.behind_gap);
-    let mut skip = if gap { 0 } else { continuation_len(first.before, first.bytes) };
-    let request = PageRequest { collapse: look.collapse, resync: gap, ..PageRequest::new(look.limit) };
+    // What is left of a character whose beginning is gone is passed over, as behind a gap.
+    let headless =
+        damage_behind || first.before_is_cut && first.before.iter().all(|byte| is_continuation(*byte));
+    let resync = gap || headless;
+    let mut skip = if resync { 0 } else { continuation_len(first.before, first.bytes) };
+    let request = PageRequest { collapse: look.collapse, resync, ..PageRequest::new(look.limit) };
     let mut builder = PageBuilder::new(&request);
     let mut fed = Cursors::default();
     let skipped = skip > 0;
@@ -121,7 +132,11 @@ async fn forward_text(source: &dyn Source, cursor: u64, look: &Look) -> Result<S
         }
         at = end;
         step = (step * 4).min(STEP);
-        (page, snapshot) = source.read(ReadFrom::Cursor(at), step).await?;
+        (page, snapshot) = match source.read(ReadFrom::Cursor(at), step).await {
+            // What is intact is shown; the next page says what is damaged.
+            Err(error) if is_damage(&error) && fed.len() > 0 => break (true, end),
+            read => read?,
+        };
     };
     let text = builder.finish(ended);
     let next_cursor = fed.at(text.consumed).unwrap_or(end_cursor);
@@ -138,12 +153,27 @@ async fn forward_text(source: &dyn Source, cursor: u64, look: &Look) -> Result<S
     })
 }
 
+/// Whether output is damaged, and not just out of reach.
+fn is_damage(error: &PublicError) -> bool {
+    error.code == ErrorCode::SpoolCorrupt
+}
+
+/// Whether a byte continues a character of UTF-8.
+fn is_continuation(byte: u8) -> bool {
+    byte & 0xC0 == 0x80
+}
+
 async fn forward_bytes(source: &dyn Source, cursor: u64, limit: usize) -> Result<Shown, PublicError> {
     let mut bytes = Vec::new();
     let mut at = cursor;
     let mut start = None;
+    let mut earlier = None;
     let (page, snapshot) = loop {
-        let (page, snapshot) = source.read(ReadFrom::Cursor(at), limit - bytes.len()).await?;
+        let read = source.read(ReadFrom::Cursor(at), limit - bytes.len()).await;
+        let (page, snapshot) = match (read, earlier) {
+            (Err(error), Some(earlier)) if is_damage(&error) => break earlier,
+            (read, _) => read?,
+        };
         let part = first_segment(&page, at);
         if part.behind_gap && start.is_some() {
             break (page, snapshot);
@@ -156,6 +186,7 @@ async fn forward_bytes(source: &dyn Source, cursor: u64, limit: usize) -> Result
         if complete || stuck || at.saturating_sub(cursor) >= SCAN_MAX {
             break (page, snapshot);
         }
+        earlier = Some((page, snapshot));
     };
     let (start_cursor, gap) = start.unwrap_or((cursor, false));
     Ok(Shown {

@@ -109,7 +109,17 @@ pub(crate) fn stop(result: &StopResult) -> String {
     let ended = ending(result.status, result.exit_code, result.signal);
     if result.tree_exited {
         let how = if result.escalated { ", some of it by force" } else { "" };
-        format!("[{ended}; its whole tree is gone{how}; process_id {id}]\n")
+        let unkept = if result.storage_degraded {
+            "; not all of its record or output could be written to disk"
+        } else {
+            ""
+        };
+        format!("[{ended}; its whole tree is gone{how}{unkept}; process_id {id}]\n")
+    } else if result.status.is_terminal() {
+        format!(
+            "[{ended}: whatever supervised it died while it ran; that nothing of it is left is likely and not proven; \
+             process_id {id}]\n"
+        )
     } else {
         format!(
             "[{ended}: the interrupt was delivered and the process goes on; use mode terminate to end it; \

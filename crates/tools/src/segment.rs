@@ -9,6 +9,8 @@ pub(crate) struct Segment<'p> {
     pub(crate) bytes: &'p [u8],
     /// Bytes directly before, where they are at hand.
     pub(crate) before: &'p [u8],
+    /// Bytes are missing in front of `before`, so that a character that it cuts has its beginning nowhere.
+    pub(crate) before_is_cut: bool,
     /// Where they begin in the page.
     pub(crate) offset: usize,
     /// The cursor at which they begin.
@@ -28,7 +30,7 @@ pub(crate) fn first_segment(page: &Page, cursor: u64) -> Segment<'_> {
         let earlier = cursor.saturating_sub(span.cursor).min(span.len as u64);
         offset += usize::try_from(earlier).unwrap_or(span.len);
     }
-    let mut behind_gap = false;
+    let (mut behind_gap, mut before_is_cut) = (false, false);
     let mut start_cursor = cursor.max(page.start_cursor);
     let mut contiguous_from = 0;
     let mut end = (page.bytes.len(), page.next_cursor);
@@ -40,6 +42,7 @@ pub(crate) fn first_segment(page: &Page, cursor: u64) -> Segment<'_> {
             break;
         }
         contiguous_from = gap.offset;
+        before_is_cut = true;
         if gap.until > cursor {
             behind_gap = true;
             start_cursor = start_cursor.max(gap.until);
@@ -52,6 +55,7 @@ pub(crate) fn first_segment(page: &Page, cursor: u64) -> Segment<'_> {
     Segment {
         bytes: &page.bytes[offset..end.0],
         before: &page.bytes[contiguous_from.min(offset)..offset],
+        before_is_cut,
         offset,
         start_cursor,
         end_cursor: end.1,
@@ -67,6 +71,7 @@ pub(crate) fn last_segment(page: &Page) -> Segment<'_> {
     Segment {
         bytes: &page.bytes[offset..],
         before: &[],
+        before_is_cut: !page.gaps.is_empty(),
         offset,
         start_cursor,
         end_cursor: page.next_cursor,

@@ -39,9 +39,10 @@ pub(crate) async fn stop(
         reason: outcome.map(|outcome| outcome.reason),
         started_at: snapshot.started_at.map(Into::into),
         finished_at: snapshot.finished_at.map(Into::into),
-        tree_exited: ended,
+        tree_exited: snapshot.tree_is_gone(),
         escalated: outcome.is_some_and(|outcome| outcome.escalated),
         leftovers: outcome.and_then(leftovers),
+        storage_degraded: snapshot.storage_degraded,
         notifications: Vec::new(),
     };
     let text = render::stop(&result);

@@ -52,6 +52,8 @@ pub(crate) struct Recorded {
     pub(crate) bytes: Vec<(Stream, u8)>,
     /// Missing ranges, ascending and apart from each other.
     pub(crate) holes: Vec<(u64, u64)>,
+    /// Bytes that are there and damaged: a read ends before them, and one that begins at them fails.
+    pub(crate) damaged: Option<(u64, u64)>,
     pub(crate) retained_from: u64,
     pub(crate) state: State,
     pub(crate) streams: StreamFilter,
@@ -66,6 +68,7 @@ impl Recorded {
         Self {
             bytes,
             holes: Vec::new(),
+            damaged: None,
             retained_from: 0,
             state: State::Exited,
             streams: StreamFilter::Both,
@@ -89,6 +92,10 @@ impl Recorded {
         self.holes.iter().find(|(from, until)| (*from..*until).contains(&cursor)).map(|(_, until)| *until)
     }
 
+    fn is_damaged(&self, cursor: u64) -> bool {
+        self.damaged.is_some_and(|(from, until)| (from..until).contains(&cursor))
+    }
+
     fn page(&self, cursor: u64, max: usize) -> Page {
         let at = Timestamp::from_unix_micros(0);
         let mut page = Page { start_cursor: cursor, next_cursor: cursor, ..Page::default() };
@@ -96,6 +103,9 @@ impl Recorded {
         page.retained_from = self.retained_from;
         while page.next_cursor < self.total() && page.bytes.len() < max.min(self.per_read) {
             let next = page.next_cursor;
+            if self.is_damaged(next) {
+                break;
+            }
             if let Some(until) = self.missing(next) {
                 page.gaps.push(Gap { offset: page.bytes.len(), from: next, until });
                 if next == page.start_cursor {
@@ -135,6 +145,9 @@ impl Source for Recorded {
         let mut cursor = self.tail_start(from);
         if cursor > self.total() {
             return Err(PublicError::new(ErrorCode::CursorAhead, "beyond the end"));
+        }
+        if self.is_damaged(cursor) {
+            return Err(PublicError::new(ErrorCode::SpoolCorrupt, "damaged"));
         }
         if !matches!(from, ReadFrom::Cursor(_)) {
             cursor = cursor.max(self.total().saturating_sub(max_bytes as u64));

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::Stdio;
 
 use crate::running::{Running, dawdle, read_exactly, read_until, within};
-use crate::scene::{Scene, eventually};
+use crate::scene::{PROCYARD, Scene, eventually};
 
 const MIB: usize = 1024 * 1024;
 
@@ -232,4 +232,16 @@ fn an_input_that_stays_open_does_not_keep_a_run_that_is_over() {
     let mut rest = Vec::new();
     stdout.read_to_end(&mut rest).unwrap();
     assert!(rest.is_empty());
+}
+
+#[test]
+fn a_file_size_limit_ends_neither_the_program_nor_the_command() {
+    let scene = Scene::new();
+    // 300 KiB; the output is a mebibyte. The command itself has the default back, and is ended by its own write.
+    let line = r#"ulimit -f 300; exec "$0" run 'head -c 1048576 /dev/zero; head -c 1048576 /dev/zero >"$PIDS.large"'"#;
+    let mut command = scene.command("bash");
+    command.args(["-c", line, PROCYARD]).env("PROCYARD_DATA_DIR", scene.data_dir());
+    let ended = Running::spawn(&mut command).wait();
+    assert_eq!(ended.code(), 128 + nix::libc::SIGXFSZ, "{}", ended.stderr());
+    assert_eq!(ended.stdout.len(), MIB);
 }

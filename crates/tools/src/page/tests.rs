@@ -180,6 +180,36 @@ fn what_is_no_longer_retained_is_a_gap() {
 }
 
 #[test]
+fn the_rest_of_a_character_whose_beginning_fell_out_is_passed_over() {
+    for (retained_from, cursor) in [(4, 4), (5, 5), (4, 5)] {
+        let source = Recorded { retained_from, ..Recorded::stdout("日本語".as_bytes()) };
+        let page = text_page(&source, cursor, 100);
+        assert_eq!((page.output.as_str(), page.gap), ("語", false), "{retained_from} {cursor}");
+    }
+    // At the beginning of the stream it is what was printed.
+    assert_eq!(text_page(&Recorded::stdout(b"\xa5!"), 0, 100).output, "\u{fffd}!");
+}
+
+#[test]
+fn what_is_intact_before_and_behind_damage_is_shown() {
+    let mut source = Recorded { damaged: Some((10, 20)), ..Recorded::stdout(b"0123456789abcdefghijKLMN") };
+    for per_read in [usize::MAX, 4] {
+        source.per_read = per_read;
+        for (encoding, before, behind) in [
+            (Encoding::SafeText, "456789".to_owned(), "KLMN".to_owned()),
+            (Encoding::Base64, STANDARD.encode("456789"), STANDARD.encode("KLMN")),
+        ] {
+            let page = now(forward(&source, 4, &look(100, encoding))).unwrap();
+            assert_eq!((page.output, page.next_cursor), (before, 10));
+            let error = now(forward(&source, 10, &look(100, encoding))).unwrap_err();
+            assert_eq!(error.code, ErrorCode::SpoolCorrupt);
+            let page = now(forward(&source, 20, &look(100, encoding))).unwrap();
+            assert_eq!((page.output, page.start_cursor, page.next_cursor), (behind, 20, 24));
+        }
+    }
+}
+
+#[test]
 fn a_cursor_beyond_the_end_is_refused_and_the_end_is_not() {
     let source = Recorded::stdout(b"0123456789");
     assert_eq!(text_page(&source, 10, 5).output, "");
