@@ -119,7 +119,7 @@ async fn a_process_that_ignores_a_terminate_is_killed_after_the_grace() {
 
 #[tokio::test(start_paused = true)]
 async fn an_end_is_announced_once_in_values_and_text() {
-    let yard = Yard::new(Script::new().exit(4)).await;
+    let yard = Yard::new(Script::new().pause(Duration::from_secs(1)).exit(4)).await;
     yard.runner.then(Script::new().exit(0));
     let process = id(&yard.bash(json!({"background": true, "description": "four <b>"})).await);
     yard.ended(&process).await;
@@ -138,7 +138,7 @@ async fn an_end_is_announced_once_in_values_and_text() {
 
 #[tokio::test(start_paused = true)]
 async fn a_notice_in_a_result_that_was_lost_comes_again_with_the_same_id() {
-    let yard = Yard::new(Script::new().exit(4)).await;
+    let yard = Yard::new(Script::new().pause(Duration::from_secs(1)).exit(4)).await;
     let process = yard.background().await;
     yard.ended(&process).await;
     let lost = call(&yard.tools, "ProcessList", json!({})).await.structured["notifications"][0]["id"].clone();
@@ -175,7 +175,7 @@ async fn what_a_wait_that_timed_out_or_a_list_has_shown_is_announced() {
 
 #[tokio::test(start_paused = true)]
 async fn an_error_leaves_a_notice_for_the_next_result() {
-    let yard = Yard::new(Script::new().exit(0)).await;
+    let yard = Yard::new(Script::new().pause(Duration::from_secs(1)).exit(0)).await;
     let process = yard.background().await;
     yard.ended(&process).await;
     let error = call(&yard.tools, "Bash", json!({})).await;
@@ -312,7 +312,7 @@ async fn no_text_of_a_caller_passes_for_a_notice_or_leaves_its_line() {
 
 #[tokio::test(start_paused = true)]
 async fn a_notice_has_its_description_on_one_line_of_safe_text() {
-    let yard = Yard::new(Script::new().exit(0)).await;
+    let yard = Yard::new(Script::new().pause(Duration::from_secs(1)).exit(0)).await;
     let process = id(&yard.bash(json!({"background": true, "description": "a\u{1b}[1m\nb"})).await);
     yard.ended(&process).await;
     let told = yard.call("ProcessList", json!({})).await;

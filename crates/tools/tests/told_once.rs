@@ -39,7 +39,7 @@ async fn an_end_during_a_wait_is_that_waits_to_tell() {
 
 #[tokio::test(start_paused = true)]
 async fn two_results_do_not_carry_the_same_notice() {
-    let yard = Yard::new(Script::new().exit(0)).await;
+    let yard = Yard::new(Script::new().pause(Duration::from_secs(1)).exit(0)).await;
     let process = yard.background().await;
     yard.ended(&process).await;
     let first = call(&yard.tools, "ProcessList", json!({})).await;
