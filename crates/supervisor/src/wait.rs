@@ -142,7 +142,8 @@ async fn quiet(
         let due = silent.into_iter().chain(end).min();
         tokio::select! {
             biased;
-            _ = life.wait_for(|life| life.state.is_terminal() || life.owner != owner) => {
+            // What it resolves to is a lock on the state, which the next look takes again: it is dropped in here.
+            () = async { let _ = life.wait_for(|life| life.state.is_terminal() || life.owner != owner).await; } => {
                 return entry.still_of(owner);
             }
             Ok(()) = progress.changed() => {}
