@@ -1,9 +1,12 @@
 //! The lifecycle matrix, written out: exactly these events, with exactly these fields.
 
+mod words;
+
 use procyard_core::{
     EventId, EventKind, ExecutionId, Handle, Identity, LifecycleEvent, LoopId, MatrixError, Origin, Owner,
     Reason, SIGTERM, SessionId, State, Timestamp, matrix_admits,
 };
+use words::{KINDS, REASONS};
 
 type Row = (EventKind, &'static [State], &'static [Option<Reason>]);
 
@@ -30,27 +33,6 @@ const TABLE: [Row; 10] = [
         &[Some(Reason::Killed), Some(Reason::RunnerShutdown), Some(Reason::OutputLimit)],
     ),
     (EventKind::Lost, &[State::LostOnRestore], &[Some(Reason::LostOnRestore)]),
-];
-
-const KINDS: [EventKind; 5] = [
-    EventKind::Started,
-    EventKind::Backgrounded,
-    EventKind::StopRequested,
-    EventKind::Completed,
-    EventKind::Lost,
-];
-
-const REASONS: [Option<Reason>; 10] = [
-    None,
-    Some(Reason::Exited),
-    Some(Reason::Failed),
-    Some(Reason::TimedOut),
-    Some(Reason::Interrupted),
-    Some(Reason::Terminated),
-    Some(Reason::Killed),
-    Some(Reason::RunnerShutdown),
-    Some(Reason::OutputLimit),
-    Some(Reason::LostOnRestore),
 ];
 
 fn known(kind: EventKind, state: State, reason: Option<Reason>) -> bool {

@@ -1,8 +1,11 @@
 //! The state machine against its table, and the lifecycle matrix against the state machine.
 
+mod words;
+
 use procyard_core::{EventKind, InvalidTransition, Reason, State, TerminalState, matrix_admits};
 use proptest::prelude::*;
 use proptest::sample::select;
+use words::{KINDS, REASONS};
 
 const TABLE: [(State, &[State]); 2] = [
     (
@@ -21,27 +24,6 @@ const TABLE: [(State, &[State]); 2] = [
             State::LostOnRestore,
         ],
     ),
-];
-
-const KINDS: [EventKind; 5] = [
-    EventKind::Started,
-    EventKind::Backgrounded,
-    EventKind::StopRequested,
-    EventKind::Completed,
-    EventKind::Lost,
-];
-
-const REASONS: [Option<Reason>; 10] = [
-    None,
-    Some(Reason::Exited),
-    Some(Reason::Failed),
-    Some(Reason::TimedOut),
-    Some(Reason::Interrupted),
-    Some(Reason::Terminated),
-    Some(Reason::Killed),
-    Some(Reason::RunnerShutdown),
-    Some(Reason::OutputLimit),
-    Some(Reason::LostOnRestore),
 ];
 
 fn follows(from: State) -> &'static [State] {
