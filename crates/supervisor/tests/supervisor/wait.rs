@@ -1,7 +1,4 @@
 //! Waiting: what satisfies a target, what wakes a waiter, and what a waiter holds.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
-
-mod common;
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -9,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use common::{Find, Yard, code, found, options, target};
+use crate::common::{Find, Yard, code, found, options, target};
 use procyard_core::{ErrorCode, Handle, Limits, State, StopKind};
 use procyard_supervisor::{StartOptions, TARGETS_MAX, Until, WaitMode, Waited};
 use procyard_testkit::{DEADLINE, Script};
@@ -207,7 +204,7 @@ async fn ten_thousand_waiters_are_woken_once_each_by_one_append() {
             counted.await.unwrap()[0].satisfied
         });
     }
-    common::eventually("all wait", || polls.load(Ordering::SeqCst) >= WAITERS as usize).await;
+    crate::common::eventually("all wait", || polls.load(Ordering::SeqCst) >= WAITERS as usize).await;
     // While nothing happens, nobody is woken.
     tokio::time::sleep(DEADLINE / 2).await;
     assert_eq!(polls.load(Ordering::SeqCst), WAITERS as usize);

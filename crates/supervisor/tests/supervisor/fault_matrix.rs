@@ -1,17 +1,14 @@
 //! Each call to the runner failing, hanging and panicking in turn, on each way through a life: nothing is lost track of.
 //! Whatever the runner does, a caller has an answer in bounded time; and once the runner keeps its contract again, there
 //! is no process, slot or lease left over, and every record is terminal.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
-
-mod common;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use common::crooked::{Call, CrookedRunner, Fault};
-use common::{Yard, eventually, options, origin};
+use crate::common::crooked::{Call, CrookedRunner, Fault};
+use crate::common::{Yard, eventually, options, origin};
 use procyard_core::{Handle, Limits, StopKind};
 use procyard_manifest::{ManifestStore, spool_name};
 use procyard_runner::{CommandSpec, ProcessRequest, Runner as _};

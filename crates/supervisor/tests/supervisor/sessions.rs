@@ -1,5 +1,4 @@
 //! The registry of sessions: one for each key, whoever asks, whatever fails or goes away.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

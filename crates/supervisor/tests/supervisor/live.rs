@@ -1,11 +1,8 @@
 //! Live views: everything once, in order, and the truth about what was missed.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
-
-mod common;
 
 use std::time::Duration;
 
-use common::{Yard, eventually, options, owner};
+use crate::common::{Yard, eventually, options, owner};
 use procyard_core::EventKind;
 use procyard_supervisor::{LIVE_EVENTS_MAX, LiveEvent, StartOptions, Subscription};
 use procyard_testkit::{DEADLINE, Script};

@@ -1,7 +1,5 @@
 //! Waiting for a workspace that somebody else holds.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
 use std::time::Duration;
 
 use procyard_core::{ErrorCode, LeaseHolder, WorkspaceAccess};

@@ -1,13 +1,10 @@
 //! A lease is given back exactly once, and not before the terminal manifest is on disk.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
-
-mod common;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use common::{Yard, code, eventually, full_disk, options};
+use crate::common::{Yard, code, eventually, full_disk, options};
 use procyard_core::{ErrorCode, Handle, Limits, State, StopKind};
 use procyard_manifest::ManifestStore;
 use procyard_store::FsDir;

@@ -1,13 +1,10 @@
 //! Quotas: a start beyond them is refused and leaves nothing behind; what ends gives back what it took.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
-
-mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use common::{Yard, code, eventually, options, owner};
+use crate::common::{Yard, code, eventually, options, owner};
 use procyard_core::{ErrorCode, Limits, State, StopKind};
 use procyard_supervisor::{Lease, StartOptions};
 use procyard_testkit::{Script, StartFault};
@@ -98,7 +95,7 @@ async fn retained_output_gives_way_to_a_start_the_least_recently_used_first() {
         ended.push(handle);
     }
     // The first is used again, so the second goes.
-    yard.supervisor.read(yard.owner, &ended[0], common::read_from(0)).await.unwrap();
+    yard.supervisor.read(yard.owner, &ended[0], crate::common::read_from(0)).await.unwrap();
     yard.runner.play(Script::new());
     let running = yard.start(options()).await;
     assert!(yard.supervisor.snapshot(yard.owner, &running).is_ok());

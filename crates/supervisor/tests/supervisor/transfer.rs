@@ -1,11 +1,8 @@
 //! Giving the processes of one loop to another: at one instant, whole or not at all, with everything that belongs to them.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
-
-mod common;
 
 use std::time::Duration;
 
-use common::{Yard, code, eventually, full_disk, options, owner, read_from, target};
+use crate::common::{Yard, code, eventually, full_disk, options, owner, read_from, target};
 use procyard_core::{ErrorCode, Limits, StopKind};
 use procyard_supervisor::{
     CommandRecord, IdempotencyRecord, InputRequest, StartOptions, StopRequest, Until, WaitMode,
@@ -153,7 +150,7 @@ async fn a_transfer_that_the_disk_refuses_stands_and_is_recorded_later() {
 #[tokio::test(start_paused = true)]
 async fn a_caller_of_before_neither_stops_nor_writes_to_what_was_given_away() {
     let yard = Yard::new(Script::new()).await;
-    let handle = yard.start(common::with_stdin()).await;
+    let handle = yard.start(crate::common::with_stdin()).await;
     let attendance = yard.supervisor.attend(owner(1), handle);
     yard.supervisor.transfer(owner(1), owner(2)).await.unwrap();
     drop(attendance);

@@ -1,14 +1,11 @@
 //! The whole supervisor against a small pure model: random interleavings of everything that callers, processes and the
 //! clock can do, on a paused clock.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
-
-mod common;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Journal, Yard, options, owner, read_from, target};
+use crate::common::{Journal, Yard, options, owner, read_from, target};
 use procyard_core::{EventKind, Handle, LifecycleEvent, Limits, Owner, State, StopKind};
 use procyard_supervisor::{LeftoverPolicy, Snapshot, StartOptions, Until, WaitMode};
 use procyard_testkit::{DEADLINE, Leftover, Played, Reaction, Script, StartFault};
@@ -235,7 +232,7 @@ impl World {
             self.learn(handle, played, foreground());
         } else {
             // What is left of it is terminal, soon.
-            common::eventually("a cancelled start is undone", || {
+            crate::common::eventually("a cancelled start is undone", || {
                 let list = self.yard.supervisor.list(self.yard.owner);
                 list.iter()
                     .filter(|process| !before.contains(&process.identity.handle))

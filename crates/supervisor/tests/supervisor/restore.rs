@@ -1,13 +1,10 @@
 //! What a new supervisor makes of what an old one left.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
-
-mod common;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use common::{Journal, Yard, eventually, options, origin, owner, read_from};
+use crate::common::{Journal, Yard, eventually, options, origin, owner, read_from};
 use procyard_core::{
     EventKind, Handle, Identity, Limits, LoopId, Owner, Reason, SessionId, State, StopKind, Timestamp,
 };

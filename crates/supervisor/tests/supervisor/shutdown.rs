@@ -1,13 +1,10 @@
 //! The end of a session: concurrent, bounded, idempotent, and honest about what it could not end.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
-
-mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use common::{Yard, code, eventually, options};
+use crate::common::{Yard, code, eventually, options};
 use procyard_core::{ErrorCode, Limits, Reason, State, StopKind};
 use procyard_supervisor::{ShutdownReport, StartOptions};
 use procyard_testkit::{Reaction, Script, SignalFault, StartFault};

@@ -1,11 +1,8 @@
 //! Output on its way from a process to its readers: counted, bounded, in order, whole.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
-
-mod common;
 
 use std::time::Duration;
 
-use common::{Yard, eventually, options, read_from};
+use crate::common::{Yard, eventually, options, read_from};
 use procyard_core::{Limits, State, Stream};
 use procyard_manifest::spool_name;
 use procyard_supervisor::{Pace, ReadFrom, ReadRequest, StartOptions, StreamFilter};
@@ -210,7 +207,7 @@ async fn what_many_processes_print_at_once_is_not_mixed_up() {
 #[tokio::test(start_paused = true)]
 async fn a_resize_is_in_the_stream_where_it_happened() {
     let yard = Yard::new(Script::new().stdout("ab")).await;
-    let handle = yard.start(common::on_terminal()).await;
+    let handle = yard.start(crate::common::on_terminal()).await;
     yard.output_to(handle, 2).await;
     let size = procyard_runner::TerminalSize { rows: 3, cols: 4 };
     let request = procyard_supervisor::InputRequest { size: Some(size), ..Default::default() };

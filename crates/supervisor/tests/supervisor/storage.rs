@@ -1,11 +1,8 @@
 //! A disk that refuses: starts are refused cleanly, ends are never lost, output has holes and no lies.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
-
-mod common;
 
 use std::sync::Arc;
 
-use common::{Yard, code, eventually, full_disk, options, read_from};
+use crate::common::{Yard, code, eventually, full_disk, options, read_from};
 use procyard_core::{Effects, ErrorCode, Limits, State};
 use procyard_manifest::ManifestStore;
 use procyard_store::FsDir;

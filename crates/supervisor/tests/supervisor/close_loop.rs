@@ -1,11 +1,8 @@
 //! The end of one loop among others.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
-
-mod common;
 
 use std::time::Duration;
 
-use common::{Yard, code, options, owner, read_from, target};
+use crate::common::{Yard, code, options, owner, read_from, target};
 use procyard_core::{ErrorCode, State};
 use procyard_supervisor::{InputRequest, Until, WaitMode};
 use procyard_testkit::{DEADLINE, Reaction, Script, StartFault};
@@ -52,13 +49,14 @@ async fn a_start_under_way_is_ended_too() {
         let supervisor = yard.supervisor.clone();
         async move {
             use procyard_runner::{CommandSpec, ProcessRequest, Runner as _};
-            let request = ProcessRequest::new(CommandSpec::Shell("play".into()), "/", common::origin());
+            let request =
+                ProcessRequest::new(CommandSpec::Shell("play".into()), "/", crate::common::origin());
             let prepared = prepared.prepare(request).await.unwrap();
             let lease = procyard_supervisor::Lease::none();
-            supervisor.start(owner(1), common::origin(), prepared, lease, options()).await
+            supervisor.start(owner(1), crate::common::origin(), prepared, lease, options()).await
         }
     });
-    common::eventually("it is starting", || !yard.supervisor.list(owner(1)).is_empty()).await;
+    crate::common::eventually("it is starting", || !yard.supervisor.list(owner(1)).is_empty()).await;
     assert_eq!(yard.supervisor.close_loop(owner(1)).await.unwrap(), 0);
     assert!(starting.await.unwrap().is_err());
 }

@@ -1,11 +1,8 @@
 //! A start that is asked for twice under one key happens once.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
-
-mod common;
 
 use std::time::Duration;
 
-use common::{Yard, code, options};
+use crate::common::{Yard, code, options};
 use procyard_core::{ErrorCode, Limits, State, StopKind};
 use procyard_supervisor::{IdempotencyRecord, Lease, StartOptions, Started};
 use procyard_testkit::{Script, StartFault};
@@ -61,7 +58,7 @@ async fn a_start_that_never_ran_leaves_its_key_free() {
         let yard = Yard::new(Script::new().start_fault(fault)).await;
         let failed = tokio::time::timeout(Duration::from_secs(1), start(&yard, "a")).await;
         assert!(!matches!(failed, Ok(Ok(_))));
-        common::eventually("it is undone", || {
+        crate::common::eventually("it is undone", || {
             yard.supervisor.list(yard.owner).iter().all(|process| process.state.is_terminal())
         })
         .await;
@@ -91,6 +88,7 @@ async fn a_key_goes_with_its_evicted_process() {
     yard.end(first).await;
     let second = yard.start(options()).await;
     yard.end(second).await;
-    common::eventually("it is evicted", || yard.supervisor.snapshot(yard.owner, &first).is_err()).await;
+    crate::common::eventually("it is evicted", || yard.supervisor.snapshot(yard.owner, &first).is_err())
+        .await;
     assert!(matches!(start(&yard, "b").await.unwrap(), Started::New(_)));
 }

@@ -1,12 +1,9 @@
 //! Notices: who gets one, when it is suppressed, in which order, and that none is lost.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
-
-mod common;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use common::{Yard, eventually, options, read_from, target};
+use crate::common::{Yard, eventually, options, read_from, target};
 use procyard_core::{Limits, NotificationId, State, StopKind};
 use procyard_supervisor::{StartOptions, Until, WaitMode};
 use procyard_testkit::{DEADLINE, Script};
@@ -229,7 +226,7 @@ async fn a_notice_outlives_its_evicted_process() {
     eventually("the first is evicted", || yard.supervisor.snapshot(yard.owner, &first).is_err()).await;
     assert_eq!(pending(&yard), before);
     assert!(yard.supervisor.has_pending(yard.owner));
-    yard.supervisor.delivered(common::owner(2), &before);
+    yard.supervisor.delivered(crate::common::owner(2), &before);
     assert_eq!(pending(&yard), before, "of its owner alone");
     yard.supervisor.delivered(yard.owner, &before);
     assert!(!yard.supervisor.has_pending(yard.owner));

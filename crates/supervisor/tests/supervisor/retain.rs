@@ -1,9 +1,6 @@
 //! What is kept of ended processes: as many as may be, the least recently used go first, nothing that runs ever goes.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
 
-mod common;
-
-use common::{Yard, eventually, options, read_from};
+use crate::common::{Yard, eventually, options, read_from};
 use procyard_core::{ErrorCode, Handle, Limits, State};
 use procyard_testkit::Script;
 

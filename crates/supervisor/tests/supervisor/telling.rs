@@ -1,11 +1,8 @@
 //! What one reply tells, no other does: claims on notices and outcomes, and what becomes of them.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
-
-mod common;
 
 use std::time::Duration;
 
-use common::{Yard, eventually, options, owner};
+use crate::common::{Yard, eventually, options, owner};
 use procyard_core::{Handle, Limits};
 use procyard_supervisor::{NoticeKind, StartOptions, Telling};
 use procyard_testkit::Script;

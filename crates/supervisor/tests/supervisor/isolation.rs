@@ -1,12 +1,9 @@
 //! Owners know nothing of each other: for any call, a foreign process is a missing one, in its answer and its effects.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
-
-mod common;
 
 use std::fmt::Debug;
 use std::time::Duration;
 
-use common::{Find, Yard, options, owner, read_from, target};
+use crate::common::{Find, Yard, options, owner, read_from, target};
 use procyard_core::{Handle, Owner, SessionId, StopKind};
 use procyard_runner::TerminalSize;
 use procyard_supervisor::{
@@ -98,7 +95,7 @@ async fn answer(yard: &Yard, who: Owner, handle: Handle, call: Call) -> String {
             let waited = supervisor.wait(who, WaitMode::Any, Until::Probe, targets, within).await.unwrap();
             let waited = waited.into_iter().next().unwrap();
             let (satisfied, known) = (waited.satisfied, waited.snapshot.is_some());
-            let probe = common::found(waited);
+            let probe = crate::common::found(waited);
             format!("{satisfied} {known} {} {} {}", probe.fed, probe.finished, probe.found)
         }
         Call::Quiet => seen(supervisor.quiet(who, &handle, within, within).await),

@@ -1,11 +1,9 @@
 //! Caps on what a process may take: what is recorded of them, and how an end at one is told.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Yard, options};
+use crate::common::{Yard, options};
 use procyard_core::{EffectiveLimits, Enforcement, Limits, Reason, SIGKILL, State, StopKind};
 use procyard_runner::ResourceLimits;
 use procyard_supervisor::StartOptions;

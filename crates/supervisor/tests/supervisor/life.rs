@@ -1,10 +1,8 @@
 //! The life of one process: how it starts, ends, and what is recorded and announced.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{Yard, code, on_terminal, options, with_stdin};
+use crate::common::{Yard, code, on_terminal, options, with_stdin};
 use procyard_core::{ErrorCode, EventKind, LeftoverAction, Leftovers, Limits, Reason, State, StopKind};
 use procyard_runner::Signal;
 use procyard_supervisor::{InputRequest, LeftoverPolicy, NoticeKind, StartOptions, StdinStatus};

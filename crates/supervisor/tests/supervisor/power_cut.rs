@@ -1,12 +1,9 @@
 //! The power is cut at every step of a session's life. What its supervisor had told of is what the next one finds.
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod common;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use common::{Yard, options, owner};
+use crate::common::{Yard, options, owner};
 use procyard_core::{EventKind, Handle, Limits, State};
 use procyard_supervisor::SupervisorError;
 use procyard_testkit::{LosingStore, PowerCuts, Script};
@@ -132,7 +129,8 @@ async fn check_output(yard: &Yard, handle: Handle, of: u8, lost: bool) {
     }
     let mut cursor = snapshot.retained_from;
     while cursor < snapshot.total_bytes {
-        let Ok((page, _)) = yard.supervisor.read(yard.owner, &handle, common::read_from(cursor)).await else {
+        let Ok((page, _)) = yard.supervisor.read(yard.owner, &handle, crate::common::read_from(cursor)).await
+        else {
             assert!(!whole, "what is retained is read");
             return;
         };

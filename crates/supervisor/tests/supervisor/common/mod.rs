@@ -1,10 +1,4 @@
 //! What the tests of the supervisor share: a session on a temporary directory, on a scripted runner.
-#![allow(
-    dead_code,
-    clippy::unwrap_used,
-    reason = "each test binary uses its part; a failed unwrap is a failed test"
-)]
-
 pub(crate) mod crooked;
 
 use std::sync::atomic::{AtomicBool, Ordering};
