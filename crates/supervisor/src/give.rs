@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use crate::actor::Order;
 use crate::entry::Entry;
 use crate::shared::Shared;
+use crate::stop::answered;
 use crate::{InputAccepted, InputRequest, StdinClosed, SupervisorError};
 
 /// The interrupt character of a terminal (`VINTR`, by default).
@@ -36,7 +37,7 @@ pub(crate) async fn give(
         let (done, answer) = oneshot::channel();
         let ended = || SupervisorError::StdinClosed(StdinClosed::Ended(entry.state()));
         entry.orders.send(Order::Resize { size, done }).await.map_err(|_| ended())?;
-        answer.await.map_err(|_| ended())??;
+        answered(&entry, answer).await.ok_or_else(ended)??;
     }
     let accepted_bytes = request.data.len() as u64;
     let mut pending_bytes = 0;

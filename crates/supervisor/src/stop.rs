@@ -38,7 +38,7 @@ pub(crate) async fn stop(
     }
     if let Some(delivered) = order_stop(&entry, request.kind, Requester::Owner, grace).await {
         // The actor may end the process before it reads the order: then there is no answer, and no need of one.
-        if let (Ok(result), StopKind::Interrupt) = (delivered.await, request.kind) {
+        if let (Some(result), StopKind::Interrupt) = (answered(&entry, delivered).await, request.kind) {
             result?;
         }
     }
@@ -100,6 +100,19 @@ pub(crate) async fn order_stop(
     let (delivered, answer) = oneshot::channel();
     let order = Order::Stop { kind, by, grace, delivered: Some(delivered) };
     entry.orders.send(order).await.ok().map(|()| answer)
+}
+
+/// What the actor answers to an order; `None` when the process is terminal without an answer.
+///
+/// The answer's own channel is not enough: an order that is sent while the actor lets go of its mailbox can be accepted
+/// by the channel and then neither read nor dropped, as long as the entry holds the other end.
+pub(crate) async fn answered<T>(entry: &Entry, answer: oneshot::Receiver<T>) -> Option<T> {
+    let mut life = entry.life.subscribe();
+    tokio::select! {
+        biased;
+        answer = answer => answer.ok(),
+        _ = life.wait_for(|life| life.state.is_terminal()) => None,
+    }
 }
 
 /// Resolves when the process is terminal, or with an error when its tree could not be proven empty in time.
@@ -182,4 +195,59 @@ pub(crate) fn abandon(shared: &Arc<Shared>, owner: Owner, handle: &Handle) {
         let _ = order_stop(&entry, StopKind::Terminate, Requester::Owner, grace).await;
         crate::notices::remember(&shared, &entry);
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use procyard_core::{ExecutionId, Identity, LoopId, Origin, SessionId, State, Timestamp};
+    use procyard_manifest::{AccessRecord, CommandRecord, Manifest, StableIds};
+    use procyard_spool::SpoolOptions;
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::entry::Record;
+
+    /// A process that has ended.
+    fn ended_process() -> Entry {
+        let owner = Owner { session: SessionId::from_random([1; 16]), loop_id: LoopId::from_random([2; 16]) };
+        let origin = Origin { execution: ExecutionId::from_random([3; 16]) };
+        let identity = Identity { handle: Handle::from_bytes([4; 16]), owner, origin };
+        let ids = StableIds::generate(|bytes| {
+            *bytes = [5; 16];
+            true
+        });
+        let at = Timestamp::from_unix_micros(0);
+        let command = CommandRecord::line("true", "/");
+        let mut manifest = Manifest::new(identity, command, AccessRecord::ReadOnly, ids.unwrap(), at);
+        manifest.state = State::Exited;
+        let record = Record {
+            manifest,
+            deadline: None,
+            lease: None,
+            reservation: None,
+            retained: None,
+            completion: Some(1),
+            announced: true,
+            stall: None,
+        };
+        Entry::restored(record, 1, SpoolOptions::default())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_order_that_the_mailbox_took_as_it_closed_is_answered_by_the_end() {
+        let entry = ended_process();
+        let (orders, mailbox) = mpsc::channel(1);
+        let place = orders.reserve().await.unwrap();
+        drop(mailbox);
+        let (delivered, answer) = oneshot::channel::<Result<(), SupervisorError>>();
+        place.send(Order::Stop {
+            kind: StopKind::Kill,
+            by: Requester::Owner,
+            grace: Duration::ZERO,
+            delivered: Some(delivered),
+        });
+        let answered = tokio::time::timeout(Duration::from_secs(1), answered(&entry, answer)).await;
+        assert!(answered.unwrap().is_none(), "nobody is left to answer");
+        drop(orders);
+    }
 }
