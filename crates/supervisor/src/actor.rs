@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
+use crate::course::Waits;
 use crate::drain::Drain;
 use crate::entry::Entry;
 use crate::finish::give_up;
@@ -325,13 +326,13 @@ impl Actor {
     /// When the stall window will have passed without output; never twice for the same silence.
     fn quiet_at(&self) -> Option<Instant> {
         let window = self.stall_window?;
-        let progress = *self.entry.progress.borrow();
+        let progress = self.entry.course.standing().progress;
         if self.stalled_at == Some(progress.total_bytes) { None } else { progress.at.checked_add(window) }
     }
 
     fn report_stall(&mut self) {
         let Some(window) = self.stall_window else { return };
-        let progress = *self.entry.progress.borrow();
+        let progress = self.entry.course.standing().progress;
         let quiet = progress.at.elapsed();
         if quiet < window {
             return;
@@ -390,9 +391,7 @@ pub(crate) async fn record_intent(shared: &Arc<Shared>, entry: &Arc<Entry>, stat
 /// Resolves when something is printed after the stall that was reported at this total; never without one.
 async fn output_resumes(entry: &Entry, stalled_at: Option<u64>) {
     let Some(stalled_at) = stalled_at else { return std::future::pending().await };
-    let mut progress = entry.progress.subscribe();
-    // The sender lives in the entry.
-    let _ = progress.wait_for(|progress| progress.total_bytes != stalled_at).await;
+    entry.waiter(Waits::ForOutput).until(|standing| standing.output_beyond(stalled_at)).await;
 }
 
 /// Sleeps until then; for ever without one.

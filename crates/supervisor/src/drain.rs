@@ -186,7 +186,7 @@ impl Reader {
     async fn run(mut self, stop: CancellationToken) -> Option<Spool> {
         loop {
             if let Some(pacer) = &mut self.pace {
-                let total = self.entry.progress.borrow().total_bytes;
+                let total = self.entry.course.standing().progress.total_bytes;
                 let keeps = tokio::select! {
                     keeps = pacer.go_on(total) => keeps,
                     () = stop.cancelled() => break,

@@ -10,31 +10,14 @@ use procyard_core::{Handle, NotificationId, Owner, Reservation, Retained, State}
 use procyard_manifest::{Durability, Manifest, ManifestError, ManifestStore, StdinRecord};
 use procyard_runner::TerminalSize;
 use procyard_spool::{Bounds, SpoolOptions, SpoolReader};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::actor::Order;
+use crate::course::{Course, CourseWaiter, Life, Progress, Waits};
 use crate::input::InputQueue;
 use crate::live::Views;
 use crate::{Lease, Notice, NoticeKind, Snapshot, StdinStatus, SupervisorError};
-
-/// How far the output has come.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Progress {
-    /// Bytes appended.
-    pub(crate) total_bytes: u64,
-    /// When the last of them came; the start, before any.
-    pub(crate) at: Instant,
-}
-
-/// How far the life has come. Terminal only once the terminal manifest is on disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Life {
-    pub(crate) state: State,
-    /// Whose it is now; whoever waits for another owner waits no longer.
-    pub(crate) owner: Owner,
-    pub(crate) teardown_failed: bool,
-}
 
 /// What changes during a life.
 pub(crate) struct Record {
@@ -79,8 +62,8 @@ pub(crate) struct Entry {
     pub(crate) sequence: u64,
     pub(crate) orders: mpsc::Sender<Order>,
     pub(crate) input: Option<Arc<InputQueue>>,
-    pub(crate) progress: watch::Sender<Progress>,
-    pub(crate) life: watch::Sender<Life>,
+    /// How far it has come, and who waits for it to go on.
+    pub(crate) course: Course,
     /// When it was last asked for, in ticks of the registry.
     pub(crate) used: AtomicU64,
     /// How many callers stay with it for its result.
@@ -129,8 +112,7 @@ impl Entry {
             sequence,
             orders,
             input,
-            progress: watch::Sender::new(Progress { total_bytes, at: Instant::now() }),
-            life: watch::Sender::new(life),
+            course: Course::new(Progress { total_bytes, at: Instant::now() }, life),
             used: AtomicU64::new(0),
             attending: AtomicUsize::new(0),
             views: None,
@@ -148,7 +130,12 @@ impl Entry {
 
     /// Whose it is now.
     pub(crate) fn owner(&self) -> Owner {
-        self.life.borrow().owner
+        self.course.standing().life.owner
+    }
+
+    /// A waiter at this process's course.
+    pub(crate) fn waiter(&self, waits: Waits) -> CourseWaiter<&Self> {
+        CourseWaiter::new(self, waits)
     }
 
     /// Refuses a call that was admitted before the process was given to another owner.
@@ -157,7 +144,7 @@ impl Entry {
     }
 
     pub(crate) fn state(&self) -> State {
-        self.life.borrow().state
+        self.course.standing().life.state
     }
 
     /// Whether its owner was given its handle and it outlives its callers.
@@ -210,12 +197,12 @@ impl Entry {
             let short = found < record.manifest.spool.total_bytes;
             record.manifest.storage_degraded |= short || reader.degraded();
         }
-        self.progress.send_modify(|progress| progress.total_bytes = found);
+        self.course.correct(found);
     }
 
     /// There is more output, and it can be read: wakes who waits for it.
     pub(crate) fn advance(&self, total_bytes: u64) {
-        self.progress.send_replace(Progress { total_bytes, at: Instant::now() });
+        self.course.append(total_bytes, Instant::now());
         if let Some(views) = &self.views {
             views.show_output(|| self.owner(), self.handle, total_bytes);
         }
@@ -235,7 +222,7 @@ impl Entry {
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
-        let life = *self.life.borrow();
+        let life = self.course.standing().life;
         let bounds = self.open_reader().map(|reader| reader.bounds());
         let record = self.record();
         let manifest = &record.manifest;
@@ -291,6 +278,12 @@ impl Entry {
 
     pub(crate) fn touch(&self, tick: u64) {
         self.used.store(tick, Ordering::Relaxed);
+    }
+}
+
+impl AsRef<Course> for Entry {
+    fn as_ref(&self) -> &Course {
+        &self.course
     }
 }
 

@@ -16,6 +16,7 @@ use tracing::{error, warn};
 
 use crate::Notice;
 use crate::actor::{Actor, until};
+use crate::course::Waits;
 use crate::entry::Entry;
 use crate::outbox::NoticeItem;
 use crate::shared::{Shared, blocking};
@@ -81,13 +82,19 @@ impl Actor {
 /// outside it holds a pipe: then the quiet time decides, and the cap whatever is still written.
 async fn await_end_of_output(shared: &Shared, entry: &Entry, mut at_eof: tokio::sync::watch::Receiver<bool>) {
     let cap = Instant::now() + shared.limits.drain_cap;
-    let mut progress = entry.progress.subscribe();
+    let mut output = entry.waiter(Waits::ForOutput);
+    let mut seen = entry.course.standing().progress.total_bytes;
     loop {
         let quiet = Instant::now() + shared.limits.drain_quiet;
         tokio::select! {
             biased;
             _ = at_eof.wait_for(|eof| *eof) => return,
-            Ok(()) = progress.changed() => if Instant::now() >= cap { return },
+            total = output.until(|standing| standing.output_beyond(seen)) => {
+                seen = total;
+                if Instant::now() >= cap {
+                    return;
+                }
+            }
             () = until(Some(quiet.min(cap))) => return,
         }
     }
@@ -162,10 +169,9 @@ pub(crate) async fn terminalise(
         }
     }
     release_lease(entry);
-    entry.life.send_modify(|life| {
-        life.state = state;
-        life.teardown_failed = false;
-    });
+    if !entry.course.end(state) {
+        error!(handle = ?entry.handle, "a process was ended twice; its first end stands");
+    }
     if saved {
         announce(shared, entry);
     } else {

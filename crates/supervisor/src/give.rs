@@ -24,7 +24,7 @@ pub(crate) async fn give(
 ) -> Result<InputAccepted, SupervisorError> {
     shared.admit_calls()?;
     let entry = shared.find(owner, handle)?;
-    let cursor_before = entry.progress.borrow().total_bytes;
+    let cursor_before = entry.course.standing().progress.total_bytes;
     let writes = !request.data.is_empty() || request.eof;
     if request.size.is_some() && entry.record().manifest.terminal.is_none() {
         return Err(SupervisorError::NoTerminal);

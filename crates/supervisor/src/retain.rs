@@ -141,6 +141,7 @@ impl Shared {
     /// Takes a process that never came to be out of the registry.
     pub(crate) fn forget(&self, entry: &Entry) {
         self.registry().remove(entry);
+        entry.course.close();
         let lease = entry.record().lease.take();
         // Outside the lock: it calls whoever lent it.
         drop(lease);

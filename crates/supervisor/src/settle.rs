@@ -12,6 +12,7 @@ use tracing::warn;
 
 use crate::LeftoverPolicy;
 use crate::actor::{Actor, until};
+use crate::course::Waits;
 
 /// How long the proof rests between attempts once it has failed.
 const PROOF_PAUSE: Duration = Duration::from_secs(1);
@@ -69,7 +70,9 @@ impl Actor {
     async fn output_settles(&mut self) -> bool {
         let mut cap = Instant::now() + self.shared.limits.drain_cap;
         let process = Arc::clone(&self.process);
-        let mut progress = self.entry.progress.subscribe();
+        let entry = Arc::clone(&self.entry);
+        let mut output = entry.waiter(Waits::ForOutput);
+        let mut seen = entry.course.standing().progress.total_bytes;
         let mut paused = self.drain.paused.clone();
         let mut quiet = Instant::now() + self.shared.limits.drain_quiet;
         loop {
@@ -97,7 +100,8 @@ impl Actor {
                 biased;
                 proof = process.emptied() => return proof == TreeProof::Empty,
                 happening = self.happening() => happening,
-                _ = progress.changed() => {
+                total = output.until(|standing| standing.output_beyond(seen)) => {
+                    seen = total;
                     quiet = Instant::now() + self.shared.limits.drain_quiet;
                     if Instant::now() >= cap {
                         return false;
@@ -169,8 +173,6 @@ impl Actor {
     }
 
     pub(crate) fn set_teardown_failed(&self, failed: bool) {
-        self.entry
-            .life
-            .send_if_modified(|life| std::mem::replace(&mut life.teardown_failed, failed) != failed);
+        self.entry.course.set_teardown_failed(failed);
     }
 }

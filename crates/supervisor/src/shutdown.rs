@@ -47,6 +47,10 @@ pub(crate) async fn shutdown(shared: &Arc<Shared>, kind: StopKind, grace: Durati
     }
     shared.closed.cancel();
     shared.views.close_all();
+    let left: Vec<_> = shared.registry().entries.values().cloned().collect();
+    for entry in left {
+        entry.course.close();
+    }
     if report.failed.is_empty() {
         // Actors have ended, everything else ends now.
         shared.tasks.wait().await;

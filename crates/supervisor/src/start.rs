@@ -134,7 +134,7 @@ async fn run(
         let _ = reply.send(Err(SupervisorError::StartUnrecorded(Box::new(error))));
         return;
     }
-    entry.life.send_modify(|life| life.state = State::Running);
+    entry.course.runs();
     let kind = if background { EventKind::Backgrounded } else { EventKind::Started };
     shared.publish(&entry, kind, State::Running, None);
     let claim = Claim { started: Started::New(handle), unclaimed: Some(entry) };

@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::actor::Order;
+use crate::course::{Standing, Waits};
 use crate::entry::Entry;
 use crate::shared::Shared;
 use crate::{Snapshot, StopRequest, SupervisorError};
@@ -107,24 +108,22 @@ pub(crate) async fn order_stop(
 /// The answer's own channel is not enough: an order that is sent while the actor lets go of its mailbox can be accepted
 /// by the channel and then neither read nor dropped, as long as the entry holds the other end.
 pub(crate) async fn answered<T>(entry: &Entry, answer: oneshot::Receiver<T>) -> Option<T> {
-    let mut life = entry.life.subscribe();
+    let mut end = entry.waiter(Waits::ForLife);
     tokio::select! {
         biased;
         answer = answer => answer.ok(),
-        _ = life.wait_for(|life| life.state.is_terminal()) => None,
+        () = end.until(|standing| standing.life.state.is_terminal().then_some(())) => None,
     }
 }
 
 /// Resolves when the process is terminal, or with an error when its tree could not be proven empty in time.
 pub(crate) async fn ended(entry: &Entry) -> Result<(), SupervisorError> {
-    let mut life = entry.life.subscribe();
-    let settled =
-        life.wait_for(|life| life.state.is_terminal() || life.teardown_failed).await.map(|life| *life);
-    match settled {
-        Ok(life) if life.state.is_terminal() => Ok(()),
-        Ok(_) => Err(SupervisorError::TeardownFailed),
-        Err(_) => Err(SupervisorError::Internal("the process lost its record")),
-    }
+    let settled = |standing: &Standing| match standing.life {
+        life if life.state.is_terminal() => Some(Ok(())),
+        life if life.teardown_failed => Some(Err(SupervisorError::TeardownFailed)),
+        _ => None,
+    };
+    entry.waiter(Waits::ForLife).until(settled).await
 }
 
 /// Makes a yielded process a background one: its owner now gets a notice of its end, and a default deadline is
@@ -248,6 +247,7 @@ mod tests {
         });
         let answered = tokio::time::timeout(Duration::from_secs(1), answered(&entry, answer)).await;
         assert!(answered.unwrap().is_none(), "nobody is left to answer");
+        assert_eq!(entry.course.waiting(), 0);
         drop(orders);
     }
 }

@@ -119,12 +119,12 @@ impl Registry {
                     self.idempotent.entry((to, key)).or_insert((entry.handle, digest));
                 }
             }
-            entry.life.send_modify(|life| life.owner = to);
+            entry.course.give(to);
             self.entries.insert((to, entry.handle), Arc::clone(entry));
         }
         for entry in &evicted {
             entry.record().manifest.transfer(to, at);
-            entry.life.send_modify(|life| life.owner = to);
+            entry.course.give(to);
         }
         Ok(Moved { processes: moving, evicted })
     }

@@ -4,16 +4,17 @@
 //! Not for looking at output: a [`Probe`](crate::Probe) does.
 
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use procyard_core::{Handle, Owner, Waiter};
 use procyard_spool::StreamFilter;
 use tokio::time::Instant;
 
-use crate::entry::{Entry, Life};
+use crate::course::{CourseWaiter, Progress, Standing, Waits};
+use crate::entry::Entry;
 use crate::read::read_entry;
 use crate::shared::Shared;
 use crate::{Probe, ReadFrom, ReadRequest, SupervisorError, Target, Until, WaitMode, Waited};
@@ -97,12 +98,12 @@ async fn wait(
         // A time beyond what the clock can tell never comes.
         let end = Instant::now().checked_add(timeout);
         let mut pending: Vec<_> =
-            watches.iter_mut().map(|watch| Some(Box::pin(watch.satisfy(shared, until, end)))).collect();
+            watches.iter_mut().map(|watch| watch.wait(shared, until, end)).map(Some).collect();
         let mut done = false;
-        let all = poll_fn(|context| {
+        let mut looks = |context: &mut Context<'_>, over| {
             let mut open = 0_usize;
             for slot in &mut pending {
-                match slot.as_mut().map(|future| Pin::new(future).poll(context)) {
+                match slot.as_mut().map(|target| target.poll(context, over)) {
                     Some(Poll::Pending) => open += 1,
                     Some(Poll::Ready(satisfied)) => {
                         *slot = None;
@@ -111,14 +112,25 @@ async fn wait(
                     None => {}
                 }
             }
-            let enough = open == 0 || (done && mode == WaitMode::Any);
-            if enough { Poll::Ready(()) } else { Poll::Pending }
-        });
-        // The time limit of a wait is not an error: what is not satisfied by then says so.
-        tokio::select! {
-            () = all => {}
-            () = shared.closed.cancelled() => {}
-        }
+            open == 0 || (done && mode == WaitMode::Any)
+        };
+        let mut over = timeout.is_zero();
+        let mut time = pin!(crate::actor::until(end));
+        poll_fn(|context| {
+            // What is there is looked at whatever the time: a wait that may not wait still looks.
+            if looks(context, over) {
+                return Poll::Ready(());
+            }
+            // The time limit of a wait is not an error: what is not satisfied by then says so.
+            if !over && time.as_mut().poll(context).is_ready() {
+                over = true;
+                if looks(context, over) {
+                    return Poll::Ready(());
+                }
+            }
+            Poll::Pending
+        })
+        .await;
     }
     let waited = watches.into_iter().map(Watch::into_waited);
     Ok(waited.collect())
@@ -135,21 +147,26 @@ async fn quiet(
     shared.admit_calls()?;
     let entry = shared.find(owner, handle)?;
     let end = Instant::now().checked_add(within);
-    let mut progress = entry.progress.subscribe();
-    let mut life = entry.life.subscribe();
+    let mut news = entry.waiter(Waits::ForOutput);
     loop {
-        let silent = progress.borrow_and_update().at.checked_add(quiet);
-        let due = silent.into_iter().chain(end).min();
+        let Progress { total_bytes, at } = entry.course.standing().progress;
+        let due = at.checked_add(quiet).into_iter().chain(end).min();
+        let more = |standing: &Standing| {
+            let over = is_over(standing, owner) || standing.closed;
+            (over || standing.progress.total_bytes != total_bytes).then_some(over)
+        };
         tokio::select! {
             biased;
-            // What it resolves to is a lock on the state, which the next look takes again: it is dropped in here.
-            () = async { let _ = life.wait_for(|life| life.state.is_terminal() || life.owner != owner).await; } => {
-                return entry.still_of(owner);
-            }
-            Ok(()) = progress.changed() => {}
+            over = news.until(more) => if over { return entry.still_of(owner) },
             () = crate::actor::until(due) => return Ok(()),
         }
     }
+}
+
+/// Whether there is nothing more to wait for in this process: it is terminal, or for this owner there is no such process
+/// any more.
+fn is_over(standing: &Standing, owner: Owner) -> bool {
+    standing.life.state.is_terminal() || standing.life.owner != owner
 }
 
 struct Watch {
@@ -162,80 +179,114 @@ struct Watch {
     satisfied: bool,
 }
 
+/// One target that is waited for.
+enum Pending<'w> {
+    /// What happened is seen from where the process stands.
+    Seen { waiter: CourseWaiter<&'w Entry>, owner: Owner, beyond: Option<u64>, satisfied: &'w mut bool },
+    /// A probe looks at the output.
+    Probed(Pin<Box<dyn Future<Output = bool> + Send + 'w>>),
+    /// A process that is not there is satisfied at once.
+    Missing,
+}
+
+impl Pending<'_> {
+    /// Ready with whether it is satisfied; if the time is `over`, then at once, or as soon as what is there was looked at.
+    fn poll(&mut self, context: &mut Context<'_>, over: bool) -> Poll<bool> {
+        match self {
+            Pending::Missing => Poll::Ready(true),
+            Pending::Probed(future) => future.as_mut().poll(context),
+            Pending::Seen { waiter, owner, beyond, satisfied } => {
+                let look = |standing: &Standing| {
+                    let more = beyond.is_some_and(|cursor| standing.progress.total_bytes > cursor);
+                    let found = more || is_over(standing, *owner);
+                    (found || standing.closed || over).then_some(found)
+                };
+                let found = waiter.poll(context, look);
+                **satisfied = found == Poll::Ready(true);
+                found
+            }
+        }
+    }
+}
+
 impl Watch {
     fn new(shared: &Shared, owner: Owner, target: Target) -> Self {
         let entry = shared.find(owner, &target.handle).ok();
         Self {
             owner,
             handle: target.handle,
+            satisfied: entry.is_none(),
             entry,
             cursor: target.cursor,
             probe: target.probe,
-            satisfied: false,
         }
     }
 
-    /// Resolves with true when the target is satisfied, with false at `end`. A process that is not there is satisfied
-    /// at once.
-    async fn satisfy(&mut self, shared: &Arc<Shared>, until: Until, end: Option<Instant>) -> bool {
-        self.satisfied = match (self.entry.clone(), until) {
-            (None, _) => true,
-            (Some(entry), Until::Exit) => {
-                let mut life = entry.life.subscribe();
-                tokio::select! {
-                    biased;
-                    // The sender lives in the entry that is held here.
-                    _ = life.wait_for(|life| life.state.is_terminal() || life.owner != self.owner) => true,
-                    () = crate::actor::until(end) => false,
-                }
-            }
-            (Some(entry), Until::Probe) => self.satisfy_probe(shared, &entry, end).await,
+    fn wait<'w>(&'w mut self, shared: &'w Arc<Shared>, until: Until, end: Option<Instant>) -> Pending<'w> {
+        if self.entry.is_some() && self.probe.is_some() && until == Until::Probe {
+            return Pending::Probed(Box::pin(self.satisfy_probe(shared, end)));
+        }
+        let Some(entry) = &self.entry else { return Pending::Missing };
+        let (waits, beyond) = match until {
+            Until::Exit => (Waits::ForLife, None),
+            Until::Probe => (Waits::ForOutput, Some(self.cursor)),
         };
+        Pending::Seen {
+            waiter: entry.waiter(waits),
+            owner: self.owner,
+            beyond,
+            satisfied: &mut self.satisfied,
+        }
+    }
+
+    /// Resolves with true when the probe is satisfied or will never be; with false at `end`, once whatever is there then
+    /// was fed. Nobody wakes it at `end`: whoever polls it has a timer for all targets.
+    async fn satisfy_probe(&mut self, shared: &Arc<Shared>, end: Option<Instant>) -> bool {
+        let Some(entry) = self.entry.clone() else { return true };
+        self.satisfied = self.feed(shared, &entry, end).await;
         self.satisfied
     }
 
-    /// What is there already is fed whatever the time: a wait that may not wait still looks.
-    async fn satisfy_probe(
-        &mut self,
-        shared: &Arc<Shared>,
-        entry: &Arc<Entry>,
-        end: Option<Instant>,
-    ) -> bool {
-        let mut progress = entry.progress.subscribe();
-        let mut life = entry.life.subscribe();
+    async fn feed(&mut self, shared: &Arc<Shared>, entry: &Arc<Entry>, end: Option<Instant>) -> bool {
+        let mut news = entry.waiter(Waits::ForOutput);
+        let mut fed = None;
         loop {
-            // The state is looked at before the output: what was printed before the end is fed before the end.
-            let Life { state, owner, .. } = *life.borrow_and_update();
-            if owner != self.owner {
+            let owner = self.owner;
+            let next = poll_fn(|context| {
+                let more = |standing: &Standing| {
+                    let total = standing.progress.total_bytes;
+                    (fed != Some(total) || is_over(standing, owner) || standing.closed).then_some(*standing)
+                };
+                match news.poll(context, more) {
+                    Poll::Pending if end.is_some_and(|end| Instant::now() >= end) => Poll::Ready(None),
+                    news => news.map(Some),
+                }
+            });
+            let Some(Standing { progress, life, closed }) = next.await else { return false };
+            if life.owner != owner {
                 // From now on it is a process that is not there.
                 return true;
             }
-            let ended = state.is_terminal();
-            let total = progress.borrow_and_update().total_bytes;
-            if self.feed_to(shared, entry, total).await {
+            // Output and state are of the same moment: what was printed before the end is fed before the end.
+            if self.feed_to(shared, entry, progress.total_bytes).await {
                 return true;
             }
-            if ended {
+            if life.state.is_terminal() {
                 if let Some(probe) = &mut self.probe {
                     probe.finish();
                 }
                 return true;
             }
-            if end.is_some_and(|end| Instant::now() >= end) {
+            if closed {
                 return false;
             }
-            tokio::select! {
-                // The senders live in the entry that is held here.
-                _ = progress.changed() => {}
-                _ = life.changed() => {}
-                () = crate::actor::until(end) => return false,
-            }
+            fed = Some(progress.total_bytes);
         }
     }
 
     /// Feeds what was printed up to `total`; true when the probe is satisfied.
     async fn feed_to(&mut self, shared: &Arc<Shared>, entry: &Arc<Entry>, total: u64) -> bool {
-        let Some(probe) = &mut self.probe else { return total > self.cursor };
+        let Some(probe) = &mut self.probe else { return false };
         while self.cursor < total {
             let request = ReadRequest {
                 from: ReadFrom::Cursor(self.cursor),
