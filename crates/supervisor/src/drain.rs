@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 use std::future::{Future as _, poll_fn};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -108,6 +108,7 @@ impl Drain {
         let (eof, at_eof) = watch::channel(false);
         let (pausing, paused) = watch::channel(false);
         let (stop, unpaced) = (CancellationToken::new(), CancellationToken::new());
+        let terminal = streams.iter().any(|(stream, _)| *stream == Stream::Terminal);
         let taps = streams.into_iter().map(|(stream, source)| Tap::new(stream, source)).collect();
         let pace = pace.map(|pace| Pacer { pace, pausing, lifted: unpaced.clone() });
         let sizes = watch::Sender::new(None);
@@ -121,6 +122,7 @@ impl Drain {
             pace,
             slow: false,
             in_place: 0,
+            terminal,
             resized,
         };
         let stopped = stop.clone();
@@ -153,6 +155,8 @@ struct Reader {
     slow: bool,
     /// Bytes appended in place since other tasks had their turn.
     in_place: usize,
+    /// Whether there is a terminal, which can be given another size.
+    terminal: bool,
     resized: watch::Receiver<Option<TerminalSize>>,
 }
 
@@ -184,12 +188,14 @@ impl Pacer {
 impl Reader {
     /// Reads to end of file or until `stop`, which is heeded between appends only: an append is never torn.
     async fn run(mut self, stop: CancellationToken) -> Option<Spool> {
+        // One for the whole drain: an append is not to pay for standing in line anew.
+        let mut stopped = pin!(stop.cancelled());
         loop {
             if let Some(pacer) = &mut self.pace {
                 let total = self.entry.course.standing().progress.total_bytes;
                 let keeps = tokio::select! {
                     keeps = pacer.go_on(total) => keeps,
-                    () = stop.cancelled() => break,
+                    () = &mut stopped => break,
                 };
                 if !keeps {
                     self.pace = None;
@@ -198,8 +204,8 @@ impl Reader {
             let due = self.taps.iter().filter_map(|tap| tap.held_since).min().map(|since| since + HOLD);
             let read = tokio::select! {
                 biased;
-                () = stop.cancelled() => None,
-                Ok(()) = self.resized.changed() => {
+                () = &mut stopped => None,
+                Ok(()) = self.resized.changed(), if self.terminal => {
                     self.record_size();
                     continue;
                 }
@@ -227,7 +233,7 @@ impl Reader {
             let taps = &mut self.taps;
             let turn = self.turn;
             let at_once = poll_fn(|context| {
-                let read = std::pin::pin!(read_any(taps, turn)).poll(context);
+                let read = pin!(read_any(taps, turn)).poll(context);
                 Poll::Ready(if let Poll::Ready(read) = read { read } else { None })
             });
             // The runtime's fairness must not look like an empty pipe.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use procyard_core::{Handle, NotificationId, Owner, Reservation, Retained, State};
-use procyard_manifest::{Durability, Manifest, ManifestError, ManifestStore, StdinRecord};
+use procyard_manifest::{CommandRecord, Durability, Manifest, ManifestError, ManifestStore, StdinRecord};
 use procyard_runner::TerminalSize;
 use procyard_spool::{Bounds, SpoolOptions, SpoolReader};
 use tokio::sync::mpsc;
@@ -60,6 +60,9 @@ enum Source {
 pub(crate) struct Entry {
     pub(crate) handle: Handle,
     pub(crate) sequence: u64,
+    /// As the record has them, for all who look: copies of these would be the most that a look costs.
+    command: Arc<CommandRecord>,
+    tier: Arc<str>,
     pub(crate) orders: mpsc::Sender<Order>,
     pub(crate) input: Option<Arc<InputQueue>>,
     /// How far it has come, and who waits for it to go on.
@@ -110,6 +113,8 @@ impl Entry {
         Self {
             handle: identity.handle,
             sequence,
+            command: Arc::new(record.manifest.command.clone()),
+            tier: Arc::from(record.manifest.tier.as_str()),
             orders,
             input,
             course: Course::new(Progress { total_bytes, at: Instant::now() }, life),
@@ -222,7 +227,17 @@ impl Entry {
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
+        self.snapshot_at(&self.course.standing().life)
+    }
+
+    /// The process as it is now, of this owner; `None` when it has another one.
+    pub(crate) fn snapshot_of(&self, owner: Owner) -> Option<Snapshot> {
         let life = self.course.standing().life;
+        (life.owner == owner).then(|| self.snapshot_at(&life))
+    }
+
+    fn snapshot_at(&self, life: &Life) -> Snapshot {
+        let (stdin, pending_input) = self.stdin(life.state);
         let bounds = self.open_reader().map(|reader| reader.bounds());
         let record = self.record();
         let manifest = &record.manifest;
@@ -232,7 +247,7 @@ impl Entry {
         });
         Snapshot {
             identity: manifest.identity,
-            command: manifest.command.clone(),
+            command: Arc::clone(&self.command),
             state: life.state,
             handed_over: manifest.background || manifest.handed_over,
             created_at: manifest.created_at,
@@ -247,22 +262,24 @@ impl Entry {
             storage_degraded: manifest.storage_degraded,
             teardown_failed: life.teardown_failed,
             terminal: manifest.terminal.map(|size| TerminalSize { rows: size.rows, cols: size.cols }),
-            stdin: self.stdin(manifest, life.state),
-            pending_input: self.input.as_ref().map_or(0, |input| input.pending()),
-            tier: manifest.tier.clone(),
+            stdin: stdin.unwrap_or(match manifest.stdin {
+                StdinRecord::Open => StdinStatus::Closed,
+                StdinRecord::None => StdinStatus::None,
+            }),
+            pending_input,
+            tier: Arc::clone(&self.tier),
             limits: manifest.limits.clone(),
             memory_kills: if life.state.is_terminal() { manifest.memory_kills } else { 0 },
             sequence: self.sequence,
         }
     }
 
-    fn stdin(&self, manifest: &Manifest, state: State) -> StdinStatus {
-        match &self.input {
-            Some(input) if !state.is_terminal() && input.is_open() => StdinStatus::Open,
-            Some(_) => StdinStatus::Closed,
-            None if manifest.stdin == StdinRecord::Open => StdinStatus::Closed,
-            None => StdinStatus::None,
-        }
+    /// Whether its input takes more, where it was started here with input, and how much is pending.
+    fn stdin(&self, state: State) -> (Option<StdinStatus>, u64) {
+        let Some(input) = &self.input else { return (None, 0) };
+        let (open, pending) = input.status();
+        let open = open && !state.is_terminal();
+        (Some(if open { StdinStatus::Open } else { StdinStatus::Closed }), pending)
     }
 
     /// The completion notice, where its owner is to get one and has not got it.

@@ -73,9 +73,10 @@ impl InputQueue {
         self.queue().pending
     }
 
-    pub(crate) fn is_open(&self) -> bool {
+    /// Whether more is accepted, and how much is pending.
+    pub(crate) fn status(&self) -> (bool, u64) {
         let queue = self.queue();
-        !queue.ended && !queue.broken
+        (!queue.ended && !queue.broken, queue.pending)
     }
 
     /// Whether `bytes` more would be accepted now.

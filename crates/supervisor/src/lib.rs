@@ -46,6 +46,7 @@
 
 mod actor;
 mod attend;
+mod claims;
 mod clock;
 mod close_loop;
 mod course;

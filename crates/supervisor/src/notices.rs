@@ -8,19 +8,12 @@ use procyard_core::{Handle, NotificationId, Owner};
 use tracing::warn;
 
 use crate::Notice;
+use crate::claims::Due;
 use crate::entry::Entry;
 use crate::shared::Shared;
-use crate::telling::Claims;
-
-/// A notice that its owner was not told.
-pub(crate) struct Due {
-    /// The place of its process in the order of admission; 0 of one that was evicted.
-    pub(crate) sequence: u64,
-    pub(crate) notice: Notice,
-}
 
 /// Undelivered notices of this owner, in the order of completion; stalls after completions.
-fn due(shared: &Shared, owner: Owner) -> Vec<Due> {
+pub(crate) fn due(shared: &Shared, owner: Owner) -> Vec<Due> {
     let entries = shared.entries_of(owner);
     let completed = entries.iter().filter_map(|entry| {
         let (order, notice) = entry.pending_notice()?;
@@ -39,9 +32,9 @@ fn due(shared: &Shared, owner: Owner) -> Vec<Due> {
 }
 
 /// Undelivered notices of this owner that no reply is telling.
-pub(crate) fn open(shared: &Shared, claims: &Claims, owner: Owner) -> Vec<Notice> {
-    let due = due(shared, owner).into_iter().filter(|due| !claims.cover(owner, due));
-    due.map(|due| due.notice).collect()
+pub(crate) fn open(shared: &Shared, owner: Owner) -> Vec<Notice> {
+    let claims = shared.claims();
+    claims.open(owner, due(shared, owner))
 }
 
 /// These notices were handed to the transport.

@@ -28,12 +28,13 @@ pub(crate) async fn read(
     let entry = shared.find(owner, handle)?;
     let had_ended = entry.is_terminal();
     let mut page = read_entry(shared, &entry, request).await?;
-    if !had_ended && entry.is_terminal() {
+    let mut snapshot = entry.snapshot_of(owner).ok_or(SupervisorError::NotFound)?;
+    if !had_ended && snapshot.state.is_terminal() {
         // It ended meanwhile: a terminal state never comes with an end of output that was not the last.
         page = read_entry(shared, &entry, request).await?;
+        snapshot = entry.snapshot_of(owner).ok_or(SupervisorError::NotFound)?;
     }
-    entry.still_of(owner)?;
-    Ok((page, entry.snapshot()))
+    Ok((page, snapshot))
 }
 
 pub(crate) async fn read_entry(
@@ -80,8 +81,7 @@ pub(crate) async fn head(
         let (shared, entry) = (Arc::clone(shared), Arc::clone(&entry));
         blocking(move || open(&shared, &entry).map(|reader| reader.head())).await??
     };
-    entry.still_of(owner)?;
-    Ok((page, entry.snapshot()))
+    Ok((page, entry.snapshot_of(owner).ok_or(SupervisorError::NotFound)?))
 }
 
 fn open(shared: &Arc<Shared>, entry: &Arc<Entry>) -> Result<SpoolReader, SupervisorError> {

@@ -3,7 +3,7 @@
 //! Not for behaviour: each verb has its own file.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use procyard_core::{
     EventKind, Handle, LifecycleEvent, Limits, Owner, QuotaLedger, Reason, SessionId, State,
@@ -15,10 +15,11 @@ use rand::TryRng as _;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::claims::Claims;
 use crate::entry::Entry;
 use crate::live::Views;
 use crate::outbox::{EventItem, NoticeItem, Outbox};
-use crate::telling::Claims;
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::{Clock, Services, SupervisorError};
 
 /// Where the session is in its life.

@@ -2,6 +2,7 @@
 //!
 //! Not for output: that is read by cursor.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use procyard_core::{EffectiveLimits, Identity, Outcome, State, Timestamp};
@@ -35,8 +36,8 @@ impl StdinStatus {
 pub struct Snapshot {
     /// Who it is.
     pub identity: Identity,
-    /// What was started.
-    pub command: CommandRecord,
+    /// What was started. Shared by all snapshots of the process.
+    pub command: Arc<CommandRecord>,
     /// Its state. A terminal one is on disk.
     pub state: State,
     /// Whether it is a background process, from its start or since it was handed over.
@@ -68,7 +69,7 @@ pub struct Snapshot {
     /// Bytes of input accepted and not yet taken.
     pub pending_input: u64,
     /// What contains it.
-    pub tier: String,
+    pub tier: Arc<str>,
     /// What became of the caps on what it may take; `None` where none was asked for.
     pub limits: Option<EffectiveLimits>,
     /// How many of its processes the kernel killed because its memory limit was reached; known once it is terminal.
@@ -82,7 +83,7 @@ impl Snapshot {
     /// supervisor. What was lost with an earlier one is gone by the word of its runner's guardian, which a machine that
     /// killed all of them at once has silenced: then only a tier that ends a tree without anybody's help is a proof.
     pub fn tree_is_gone(&self) -> bool {
-        let ends_alone = [Tier::CGROUP, Tier::PIDNS].iter().any(|tier| tier.as_str() == self.tier);
+        let ends_alone = [Tier::CGROUP, Tier::PIDNS].iter().any(|tier| tier.as_str() == &*self.tier);
         self.state.is_terminal() && (self.state != State::LostOnRestore || ends_alone)
     }
 }

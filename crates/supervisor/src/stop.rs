@@ -49,8 +49,7 @@ pub(crate) async fn stop(
         }
         StopKind::Terminate | StopKind::Kill => ended(&entry).await?,
     }
-    entry.still_of(owner)?;
-    Ok(entry.snapshot())
+    entry.snapshot_of(owner).ok_or(SupervisorError::NotFound)
 }
 
 /// Stops all of these at the same time and closes their input; says of each whether it is proven gone. Bounded by grace,

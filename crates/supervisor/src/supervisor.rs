@@ -242,7 +242,7 @@ impl Supervisor {
 
     /// What this owner was not told yet and no reply under way is telling: completions in their order, then stalls.
     pub fn notices(&self, owner: Owner) -> Vec<Notice> {
-        crate::notices::open(&self.shared, &self.shared.claims(), owner)
+        crate::notices::open(&self.shared, owner)
     }
 
     /// Whether there is any of [`Supervisor::notices`], so that an idle agent can be woken.

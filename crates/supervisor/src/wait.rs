@@ -311,7 +311,7 @@ impl Watch {
             handle: self.handle,
             probe: self.probe,
             satisfied: self.satisfied,
-            snapshot: self.entry.filter(|entry| entry.owner() == self.owner).map(|entry| entry.snapshot()),
+            snapshot: self.entry.and_then(|entry| entry.snapshot_of(self.owner)),
         }
     }
 }

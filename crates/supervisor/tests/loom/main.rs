@@ -4,6 +4,8 @@
 //! thread that waits for ever, which loom reports as a deadlock.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+#[path = "../../src/claims.rs"]
+mod claims;
 #[path = "../../src/course.rs"]
 #[expect(dead_code, reason = "the cores are whole, the models use parts of them")]
 mod course;
@@ -11,7 +13,10 @@ mod course;
 mod waiters;
 
 mod bell;
+mod telling;
 mod waking;
+
+use procyard_supervisor::{Notice, NoticeKind};
 
 mod sync {
     pub(super) use std::sync::PoisonError;
