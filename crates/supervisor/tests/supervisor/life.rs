@@ -394,7 +394,7 @@ async fn a_stall_is_told_once_for_each_silence() {
     let window = Duration::from_secs(5);
     let handle = yard.start(StartOptions { background: true, stall_window: Some(window), ..options() }).await;
     let told = || {
-        let notices = yard.journal.notices.lock().unwrap();
+        let notices = yard.journal.notices();
         notices.iter().filter(|(_, notice)| matches!(notice.kind, NoticeKind::Stalled { .. })).count()
     };
     tokio::time::sleep(window * 4).await;
@@ -409,7 +409,7 @@ async fn a_stall_is_told_once_for_each_silence() {
 #[tokio::test(start_paused = true)]
 async fn a_failing_publisher_delays_nobody_and_loses_nothing() {
     let yard = Yard::new(Script::new().exit(0)).await;
-    *yard.journal.failures.lock().unwrap() = 5;
+    yard.journal.fail_events(5);
     let handle = yard.start(options()).await;
     let began = tokio::time::Instant::now();
     yard.end(handle).await;
@@ -439,7 +439,7 @@ async fn input_that_a_terminal_would_cut_is_refused_and_the_terminal_goes_on() {
 #[tokio::test(start_paused = true)]
 async fn a_publisher_that_panics_is_asked_again() {
     let yard = Yard::new(Script::new().exit(0)).await;
-    *yard.journal.panics.lock().unwrap() = 2;
+    yard.journal.panic_at_events(2);
     let handle = yard.background().await;
     yard.end(handle).await;
     let events = yard.events(handle, 2).await;

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use crate::common::{Journal, Yard, eventually, options, origin, owner, read_from};
+use crate::common::{Yard, eventually, options, origin, owner, read_from};
 use procyard_core::{
     EventKind, Handle, Identity, Limits, LoopId, Owner, Reason, SessionId, State, StopKind, Timestamp,
 };
@@ -14,7 +13,7 @@ use procyard_manifest::{
 };
 use procyard_store::FsDir;
 use procyard_supervisor::{RestoreReport, Services, Supervisor};
-use procyard_testkit::{DEADLINE, Failure, Fault, Faults, FaultyDir, Operation, Script};
+use procyard_testkit::{DEADLINE, Failure, Fault, Faults, FaultyDir, Journal, Operation, Script};
 use tempfile::TempDir;
 
 fn manifest(of: u8, whose: Owner) -> Manifest {
@@ -54,8 +53,8 @@ fn save(place: &Path, manifest: &Manifest) {
 
 async fn activated(place: &TempDir) -> (Supervisor, RestoreReport, Arc<Journal>) {
     let supervisor = Supervisor::new(owner(1).session, Limits::default(), FsDir::open(place.path()).unwrap());
-    let journal = Arc::new(Journal::default());
-    let report = supervisor.activate(Services::new(journal.clone(), journal.clone())).await.unwrap();
+    let journal = Journal::new();
+    let report = supervisor.activate(journal.services()).await.unwrap();
     (supervisor, report, journal)
 }
 
@@ -82,14 +81,14 @@ async fn what_had_not_ended_is_lost_whatever_it_was_doing() {
     }
     for manifest in [&starting, &plain, &stopping, &handed] {
         let handle = manifest.identity.handle;
-        eventually("it is published", || journal.completions(handle) == [manifest.ids.lost]).await;
+        eventually("it is published", || journal.ends_of(handle) == [manifest.ids.lost]).await;
         let stored = ManifestStore::new(FsDir::open(place.path()).unwrap()).load(&handle).unwrap();
         assert_eq!(stored.state, State::LostOnRestore, "it is on disk before");
     }
     eventually("the owner is told", || journal.noticed() == [handed.identity.handle]).await;
     // What the crash may have kept from being published is published with it.
     let said = |manifest: &Manifest| -> Vec<_> {
-        let events = journal.events.lock().unwrap();
+        let events = journal.events();
         let mine = events.iter().filter(|event| event.identity.handle == manifest.identity.handle);
         mine.map(|event| event.kind).collect()
     };
@@ -103,7 +102,9 @@ async fn what_had_not_ended_is_lost_whatever_it_was_doing() {
 async fn what_a_crash_kept_from_being_published_is_published_as_it_would_have_been() {
     let run = async |hangs: bool| {
         let yard = Yard::new(Script::new()).await;
-        yard.journal.hangs.store(hangs, Ordering::SeqCst);
+        if hangs {
+            yard.journal.hang();
+        }
         let handed = yard.start(options()).await;
         yard.supervisor.hand_over(yard.owner, &handed, false).await.unwrap();
         let stopped = yard.background().await;
@@ -123,7 +124,7 @@ async fn what_a_crash_kept_from_being_published_is_published_as_it_would_have_be
     let stored = ManifestStore::new(FsDir::open(yard.place.path()).unwrap()).load(&handed).unwrap();
     let ids: Vec<_> = stored.events().iter().map(|event| event.id).collect();
     assert_eq!(ids, [stored.ids.started, stored.ids.backgrounded, stored.ids.lost]);
-    let published = next.journal.events.lock().unwrap();
+    let published = next.journal.events();
     let mine = published.iter().filter(|event| event.identity.handle == handed);
     assert_eq!(
         mine.cloned().collect::<Vec<_>>(),
@@ -136,7 +137,7 @@ async fn what_a_crash_kept_from_being_published_is_published_as_it_would_have_be
 async fn a_process_that_is_evicted_unpublished_is_published_after_a_restart_and_stays_gone() {
     let limits = || Limits { retained_per_session: 1, ..Limits::default() };
     let yard = Yard::with_limits(Script::new().stdout("out").exit(0), limits()).await;
-    yard.journal.hangs.store(true, Ordering::SeqCst);
+    yard.journal.hang();
     let mut handles = Vec::new();
     for _ in 0..3 {
         let handle = yard.background().await;
@@ -160,7 +161,7 @@ async fn a_process_that_is_evicted_unpublished_is_published_after_a_restart_and_
     assert_eq!(next.supervisor.list(next.owner).len(), 1);
     assert!(gone(&next, &handles[0]) && gone(&next, &handles[1]));
     for handle in &handles {
-        eventually("it is published", || next.journal.completions(*handle).len() == 1).await;
+        eventually("it is published", || next.journal.ends_of(*handle).len() == 1).await;
     }
     assert_eq!(due(&next), handles, "and its owner can still be told");
     next.supervisor.learnt(next.owner, &handles);
@@ -170,7 +171,7 @@ async fn a_process_that_is_evicted_unpublished_is_published_after_a_restart_and_
     next.supervisor.shutdown().await;
     let last = Yard::on(yard.place.clone(), Script::new(), limits()).await;
     last.supervisor.shutdown().await;
-    assert!(last.journal.events.lock().unwrap().is_empty() && last.journal.noticed().is_empty());
+    assert!(last.journal.events().is_empty() && last.journal.noticed().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -194,7 +195,7 @@ async fn a_restore_that_breaks_off_anywhere_is_completed_by_the_next_one() {
         assert!(supervisor.list(owner(1)).iter().all(|process| process.state == State::LostOnRestore));
         supervisor.shutdown().await;
         if failed {
-            let ends: Vec<_> = (1..=4).map(|of| journal.completions(running(of).identity.handle)).collect();
+            let ends: Vec<_> = (1..=4).map(|of| journal.ends_of(running(of).identity.handle)).collect();
             assert_eq!(ends, (1..=4).map(|of| vec![running(of).ids.lost]).collect::<Vec<_>>());
         }
     }
@@ -277,7 +278,7 @@ async fn restoring_twice_gives_the_same_as_once() {
     assert_eq!(seen(&supervisor), once);
     assert_eq!((first.lost, second.lost, second.restored), (2, 0, 2));
     supervisor.shutdown().await;
-    assert!(journal.events.lock().unwrap().is_empty(), "each loss was published once");
+    assert!(journal.events().is_empty(), "each loss was published once");
 }
 
 #[tokio::test(start_paused = true)]
@@ -341,17 +342,17 @@ async fn a_spool_that_is_shorter_than_its_record_is_believed() {
 #[tokio::test(start_paused = true)]
 async fn an_end_that_was_not_published_is_published_with_its_id() {
     let yard = Yard::new(Script::new().exit(0)).await;
-    yard.journal.hangs.store(true, std::sync::atomic::Ordering::SeqCst);
+    yard.journal.hang();
     let handle = yard.start(options()).await;
     yard.end(handle).await;
     yard.supervisor.shutdown().await;
     let stored = ManifestStore::new(FsDir::open(yard.place.path()).unwrap()).load(&handle).unwrap();
     let next = yard.restarted().await;
-    eventually("it is published", || next.journal.completions(handle) == [stored.ids.completed]).await;
+    eventually("it is published", || next.journal.ends_of(handle) == [stored.ids.completed]).await;
     next.supervisor.shutdown().await;
     let last = next.restarted().await;
     last.supervisor.shutdown().await;
-    assert!(last.journal.completions(handle).is_empty(), "and never again");
+    assert!(last.journal.ends_of(handle).is_empty(), "and never again");
 }
 
 #[tokio::test(start_paused = true)]
@@ -364,7 +365,7 @@ async fn what_exceeds_the_retention_is_evicted_after_the_restore() {
     assert_eq!(report.lost, 105);
     assert_eq!(supervisor.list(owner(1)).len(), 100);
     supervisor.shutdown().await;
-    let events = journal.events.lock().unwrap();
+    let events = journal.events();
     let lost = events.iter().filter(|event| event.kind == EventKind::Lost).map(|event| event.id);
     let lost: std::collections::HashSet<_> = lost.collect();
     assert_eq!(lost.len(), 105, "what is evicted is announced all the same");

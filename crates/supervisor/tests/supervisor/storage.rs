@@ -64,11 +64,11 @@ async fn an_end_that_cannot_be_recorded_wakes_its_waiters_and_is_recorded_and_an
     let end = yard.end(handle).await;
     assert_eq!((end.state, end.storage_degraded), (State::Exited, true));
     assert_eq!(stored(&yard, handle).state, State::Running, "the disk still refuses");
-    assert!(yard.journal.completions(handle).is_empty(), "nothing is announced that is not on disk");
+    assert!(yard.journal.ends_of(handle).is_empty(), "nothing is announced that is not on disk");
     assert!(yard.journal.noticed().is_empty());
     assert_eq!(yard.supervisor.notices(yard.owner).len(), 1, "an owner that asks is told");
     faults.heal();
-    eventually("it is announced", || yard.journal.completions(handle).len() == 1).await;
+    eventually("it is announced", || yard.journal.ends_of(handle).len() == 1).await;
     eventually("and told", || yard.journal.noticed() == [handle]).await;
     let stored = stored(&yard, handle);
     assert_eq!((stored.state, stored.storage_degraded), (State::Exited, true));
@@ -151,7 +151,7 @@ async fn an_end_whose_record_is_refused_once_or_twice_is_recorded_by_the_next_tr
         assert_eq!((end.state, end.storage_degraded), (State::Exited, false), "{refusals}");
         assert_eq!(faults.failed(), refusals);
         assert_eq!(stored(&yard, handle).state, State::Exited);
-        assert_eq!(yard.journal.completions(handle).len(), 1);
+        assert_eq!(yard.journal.ends_of(handle).len(), 1);
     }
 }
 
@@ -194,7 +194,7 @@ async fn a_life_comes_to_its_end_whatever_call_is_refused() {
             Ok(handle) => {
                 let end = yard.end(handle).await;
                 assert_eq!((end.state, end.total_bytes), (State::Exited, 7), "call {call}");
-                eventually("it is announced", || yard.journal.completions(handle).len() == 1).await;
+                eventually("it is announced", || yard.journal.ends_of(handle).len() == 1).await;
                 let stored = stored(&yard, handle);
                 assert_eq!((stored.state, stored.spool.total_bytes), (State::Exited, 7), "call {call}");
                 yard.supervisor.shutdown().await;

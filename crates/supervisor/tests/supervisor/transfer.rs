@@ -96,10 +96,8 @@ async fn notices_and_keys_follow_and_survive_a_restart_with_the_trail() {
     yard.end(handle).await;
     eventually("the notice is pushed", || yard.journal.noticed() == [handle]).await;
     yard.supervisor.transfer(owner(1), owner(2)).await.unwrap();
-    eventually("the notifier learns of the move", || {
-        *yard.journal.moves.lock().unwrap() == [(handle, owner(1), owner(2))]
-    })
-    .await;
+    eventually("the notifier learns of the move", || yard.journal.moves() == [(handle, owner(1), owner(2))])
+        .await;
     assert!(!yard.supervisor.has_pending(owner(1)));
     assert_eq!(yard.supervisor.notices(owner(2))[0].handle, handle);
     let key = |yard: &Yard, who| {
@@ -113,10 +111,7 @@ async fn notices_and_keys_follow_and_survive_a_restart_with_the_trail() {
     assert_eq!(next.supervisor.notices(owner(2))[0].handle, handle);
     assert_eq!((key(&next, owner(1)), key(&next, owner(2))), (None, Some(handle)));
     // A notice may have been left with the old owner.
-    eventually("the notifier is told again", || {
-        *next.journal.moves.lock().unwrap() == [(handle, owner(1), owner(2))]
-    })
-    .await;
+    eventually("the notifier is told again", || next.journal.moves() == [(handle, owner(1), owner(2))]).await;
 }
 
 #[tokio::test(start_paused = true)]
