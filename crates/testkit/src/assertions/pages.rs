@@ -129,3 +129,50 @@ fn check(page: &Page, cursor: u64, request: &ReadRequest) -> Verdict {
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use procyard_core::Timestamp;
+    use procyard_supervisor::{Gap, Span};
+
+    use super::*;
+
+    /// Four bytes from 10 on, of 20.
+    fn page() -> Page {
+        let at = Timestamp::from_unix_micros(0);
+        Page {
+            bytes: b"abcd".to_vec(),
+            spans: vec![Span { offset: 0, cursor: 10, len: 4, stream: Stream::Stdout, at }],
+            start_cursor: 10,
+            next_cursor: 14,
+            total_bytes: 20,
+            ..Page::default()
+        }
+    }
+
+    #[track_caller]
+    fn refused(crooked: Page, cursor: u64, streams: StreamFilter, rule: &str) {
+        let request = ReadRequest { from: ReadFrom::Cursor(cursor), max_bytes: 4, streams };
+        let seen = check(&crooked, cursor, &request).expect_err("it must not hold");
+        assert!(seen.contains(rule), "{seen}");
+    }
+
+    #[test]
+    fn a_page_that_breaks_a_rule_is_told_by_that_rule() {
+        let both = StreamFilter::Both;
+        let request = ReadRequest { from: ReadFrom::Cursor(10), max_bytes: 4, streams: both };
+        assert_eq!(check(&page(), 10, &request), Ok(()));
+        refused(Page { bytes: b"abcde".to_vec(), ..page() }, 10, both, "no more bytes");
+        refused(page(), 11, both, "never goes back");
+        refused(Page { next_cursor: 9, ..page() }, 10, both, "never goes back");
+        refused(Page { next_cursor: 10, ..page() }, 10, both, "further on");
+        refused(Page { next_cursor: 21, ..page() }, 10, both, "behind the end");
+        refused(Page { spans: Vec::new(), ..page() }, 10, both, "cover the bytes");
+        refused(Page { gap: true, ..page() }, 10, both, "where there is one");
+        refused(page(), 9, both, "told as a gap");
+        let gaps = vec![Gap { offset: 0, from: 9, until: 10 }];
+        let request = ReadRequest { from: ReadFrom::Cursor(9), ..request };
+        assert_eq!(check(&Page { gap: true, gaps, ..page() }, 9, &request), Ok(()));
+        refused(page(), 10, StreamFilter::Only(Stream::Stderr), "the streams that were asked for");
+    }
+}

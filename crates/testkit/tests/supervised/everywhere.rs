@@ -27,8 +27,8 @@ proptest! {
                     procyard_core::Stream::Stderr => played.stderr(&bytes).await,
                     _ => played.stdout(&bytes).await,
                 }
-                session.comes_to_rest(process).await;
                 printed.extend(bytes);
+                session.prints(process, printed.len() as u64).await;
             }
             let seen = assert_pages_compose(&session.supervisor, owner(1), process, &sizes).await;
             assert_eq!(seen, printed);
@@ -74,13 +74,12 @@ async fn what_runs_waits_or_holds_a_slot_is_not_released() {
     assert_released(&session.supervisor, owner(1)).await;
     let process = session.start(false).await;
     assert!(released(&session, 1).await.contains("is running"));
+    assert!(released(&session, 2).await.contains("all 2 slots to be free; 1 were"), "the session has two");
     session.kill(process).await;
     let place = session.supervisor.reserve_wait().unwrap();
     assert!(released(&session, 1).await.contains("3 waiters' places"));
     drop(place);
     assert_released(&session.supervisor, owner(1)).await;
-    session.supervisor.shutdown().await;
-    assert!(released(&session, 1).await.contains("all 2 slots"));
 }
 
 #[test]

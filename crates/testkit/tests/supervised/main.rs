@@ -13,8 +13,10 @@ use std::time::Duration;
 
 use procyard_core::{ExecutionId, Handle, Limits, LoopId, Origin, Owner, SessionId, StopKind};
 use procyard_runner::{CommandSpec, ProcessRequest, Runner as _};
-use procyard_supervisor::{CommandRecord, Lease, StartOptions, StopRequest, Supervisor};
-use procyard_testkit::{Journal, LosingStore, Script, ScriptedRunner};
+use procyard_supervisor::{
+    CommandRecord, Lease, StartOptions, StopRequest, Supervisor, Target, Until, WaitMode,
+};
+use procyard_testkit::{DEADLINE, Journal, LosingStore, Script, ScriptedRunner};
 
 fn owner(of: u8) -> Owner {
     Owner { session: SessionId::from_random([9; 16]), loop_id: LoopId::from_random([of; 16]) }
@@ -29,7 +31,7 @@ struct Session {
 
 impl Session {
     async fn new(script: Script) -> Self {
-        let limits = Limits { waiters: 3, running_per_loop: 2, ..Limits::default() };
+        let limits = Limits { waiters: 3, running_per_loop: 2, running_per_session: 2, ..Limits::default() };
         let supervisor = Supervisor::new(owner(1).session, limits, LosingStore::new().root());
         let journal = Journal::new();
         supervisor.activate(journal.services()).await.unwrap();
@@ -47,6 +49,14 @@ impl Session {
     async fn kill(&self, process: Handle) {
         let kill = StopRequest { kind: StopKind::Kill, grace: None };
         self.supervisor.stop(owner(1), &process, kill).await.unwrap();
+    }
+
+    /// Waits until it has printed so many bytes.
+    async fn prints(&self, process: Handle, total: u64) {
+        let target = Target { handle: process, cursor: total.saturating_sub(1), probe: None };
+        let targets = vec![target];
+        let waited = self.supervisor.wait(owner(1), WaitMode::All, Until::Probe, targets, DEADLINE).await;
+        assert!(waited.unwrap()[0].satisfied, "it printed less than {total} bytes");
     }
 
     async fn comes_to_rest(&self, process: Handle) {
