@@ -24,7 +24,6 @@ pub struct Loan {
 
 impl Loan {
     /// A lease to start a process with, and its loan.
-    #[expect(clippy::new_ret_no_self, reason = "a loan without its lease has nothing to say")]
     pub fn new() -> (Lease, Self) {
         let released = Arc::new(AtomicU32::new(0));
         let count = Arc::clone(&released);

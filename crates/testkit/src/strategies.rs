@@ -4,22 +4,18 @@
 //!
 //! ```
 //! use procyard_testkit::strategies::{chunks, sizes};
-//! use proptest::prelude::*;
+//! use proptest::test_runner::TestRunner;
 //!
-//! proptest! {
-//!     # #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(16) })]
-//!     #[test]
-//!     # fn hidden(_ in Just(())) {}
-//!     # }
-//!     # proptest! {
-//!     # #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(16) })]
-//!     fn nothing_is_lost_on_the_way(chunks in chunks(24), sizes in sizes(40)) {
-//!         let printed: Vec<u8> = chunks.iter().flat_map(|(_, bytes)| bytes.clone()).collect();
-//!         // ... what reads `printed` in pieces of `sizes` gives all of it
-//!         # prop_assert!(printed.len() < 1 << 16 && !sizes.is_empty());
-//!     }
-//! }
-//! # nothing_is_lost_on_the_way();
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // What `proptest!` does, without its macro:
+//! TestRunner::default().run(&(chunks(24), sizes(40)), |(chunks, sizes)| {
+//!     let printed: Vec<u8> = chunks.into_iter().flat_map(|(_, bytes)| bytes).collect();
+//!     // ... what reads `printed` in pieces of `sizes` gives all of it
+//!     # assert!(printed.len() < 1 << 16 && !sizes.is_empty());
+//!     Ok(())
+//! })?;
+//! # Ok(())
+//! # }
 //! ```
 //!
 //! Not for what one suite alone knows: the steps of its own model are its own.

@@ -7,6 +7,7 @@ mod close_loop;
 mod drain;
 mod fault_matrix;
 mod idempotent;
+mod input;
 mod isolation;
 mod lease;
 mod leases;

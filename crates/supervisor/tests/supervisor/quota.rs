@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{Yard, code, eventually, options, owner};
+use crate::common::{Yard, code, eventually, options, owner, with_stdin};
 use procyard_core::{ErrorCode, Limits, State, StopKind};
 use procyard_supervisor::{StartOptions, StopRequest};
 use procyard_testkit::assertions::{assert_noticed_once, assert_released, assert_terminal_once};
@@ -163,5 +163,21 @@ proptest! {
             assert_released(&yard.supervisor, owner(1)).await;
             assert_released(&yard.supervisor, owner(2)).await;
         });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_exactly_at_its_bound_is_admitted_and_more_is_not() {
+    let yard = Yard::with_limits(Script::new(), Limits { pending_input_bytes: 8, ..Limits::default() }).await;
+    let ten_years = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+    let with_deadline = |deadline| StartOptions { deadline: Some(deadline), ..options() };
+    let with_input = |bytes: usize| StartOptions { input: Some(vec![b'x'; bytes]), ..with_stdin() };
+    let with_ceiling = |bytes| StartOptions { spool_ceiling: Some(bytes), ..options() };
+    let most = Limits::default().spool_bytes;
+    for fits in [with_deadline(ten_years), with_input(8), with_ceiling(most)] {
+        yard.start(fits).await;
+    }
+    for more in [with_deadline(ten_years + Duration::from_nanos(1)), with_input(9), with_input(10)] {
+        assert_eq!(refused(&yard, 1, more).await, ErrorCode::InvalidArguments);
     }
 }

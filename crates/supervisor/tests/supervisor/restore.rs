@@ -12,7 +12,7 @@ use procyard_manifest::{
     spool_name,
 };
 use procyard_store::FsDir;
-use procyard_supervisor::{RestoreReport, Services, Supervisor};
+use procyard_supervisor::{RestoreReport, Services, StartOptions, Supervisor};
 use procyard_testkit::{DEADLINE, Failure, Fault, Faults, FaultyDir, Journal, Operation, Script};
 use tempfile::TempDir;
 
@@ -392,5 +392,53 @@ async fn what_was_lost_is_only_said_to_be_gone_where_its_tier_needs_nobody_for_t
     let (supervisor, _, _) = activated(&place).await;
     let gone = |of| supervisor.snapshot(owner(1), &Handle::from_bytes([of; 16])).unwrap().tree_is_gone();
     assert_eq!([1, 2, 3].map(gone), [true, false, true]);
+    supervisor.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_process_of_which_nothing_is_missing_is_not_said_to_be_degraded() {
+    for printed in [0, 200 << 10] {
+        let yard = Yard::new(Script::new().stdout("x".repeat(printed))).await;
+        let ceiling = Some(40 << 10);
+        let handle = yard.start(StartOptions { spool_ceiling: ceiling, ..options() }).await;
+        if printed > 0 {
+            yard.output_to(handle, printed as u64).await;
+        }
+        let next = yard.restarted().await;
+        let lost = next.supervisor.snapshot(next.owner, &handle).unwrap();
+        assert_eq!((lost.state, lost.total_bytes), (State::LostOnRestore, printed as u64));
+        assert!(!lost.storage_degraded, "what no longer fits is gone by right");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_earlier_supervisor_kept_counts_towards_the_bytes_on_disk() {
+    let kib = 1024;
+    let limits = Limits { spool_bytes: 64 * kib, spool_bytes_total: 140 * kib, ..Limits::default() };
+    let yard = Yard::with_limits(Script::new().stdout("x".repeat(40 << 10)).exit(0), limits.clone()).await;
+    let mut ended = Vec::new();
+    for _ in 0..2 {
+        let handle = yard.start(options()).await;
+        yard.end(handle).await;
+        ended.push(handle);
+    }
+    yard.supervisor.shutdown().await;
+    let next = Yard::on(yard.place.clone(), Script::new(), limits).await;
+    assert_eq!(next.supervisor.list(next.owner).len(), 2);
+    let running = next.start(options()).await;
+    let kept: Vec<_> =
+        next.supervisor.list(next.owner).iter().map(|process| process.identity.handle).collect();
+    assert_eq!(kept, [running, ended[1]], "the older one gave way");
+}
+
+#[tokio::test(start_paused = true)]
+async fn restored_processes_are_listed_in_the_order_of_their_starts_before_new_ones() {
+    let place = tempfile::tempdir().unwrap();
+    for of in [2, 1, 3] {
+        save(place.path(), &running(of));
+    }
+    let (supervisor, _, _) = activated(&place).await;
+    let listed: Vec<_> = supervisor.list(owner(1)).iter().map(|process| process.identity.handle).collect();
+    assert_eq!(listed, [3, 2, 1].map(|of| Handle::from_bytes([of; 16])), "newest first");
     supervisor.shutdown().await;
 }

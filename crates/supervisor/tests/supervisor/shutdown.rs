@@ -180,3 +180,30 @@ async fn a_deadline_and_a_stop_and_the_exit_give_one_end() {
         assert_eq!(yard.journal.noticed(), [handle]);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_tree_that_takes_all_the_time_it_may_has_not_failed() {
+    let stubborn = Script::new().on_terminate(Reaction::Ignore).unprovable();
+    let yard = Yard::new(stubborn.outsider(Duration::from_secs(3600))).await;
+    let handle = yard.background().await;
+    let played = yard.runner.last().unwrap();
+    // Grace, then nearly the whole of the proof bound, then the whole of the drain cap.
+    let taking_its_time = async {
+        let began = Instant::now();
+        loop {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            played.stdout("late ").await;
+            if began.elapsed() > Duration::from_millis(14_800) {
+                played.prove();
+            }
+        }
+    };
+    let began = Instant::now();
+    let report = tokio::select! {
+        report = yard.supervisor.shutdown() => report,
+        () = taking_its_time => unreachable!("it prints for ever"),
+    };
+    assert!((report.stopped, report.failed.is_empty()) == (1, true), "{report:?}");
+    assert!(began.elapsed() > Duration::from_millis(16_500), "{:?}", began.elapsed());
+    assert_eq!(yard.state(handle), State::Killed);
+}

@@ -230,3 +230,20 @@ async fn output_that_cannot_be_reached_is_not_called_damaged() {
     let (page, _) = next.read(yard.owner, &handle, read_from(0)).await.unwrap();
     assert_eq!(page.bytes, b"kept");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_hand_over_that_the_disk_refuses_stands_and_is_recorded_with_the_end() {
+    let faults = Faults::none();
+    let yard = Yard::brittle(Script::new(), &faults).await;
+    let handle = yard.start(options()).await;
+    faults.fail(full_disk());
+    for _ in 0..2 {
+        assert!(yard.supervisor.hand_over(yard.owner, &handle, false).await.unwrap().handed_over);
+    }
+    faults.heal();
+    yard.runner.last().unwrap().exit(0).await;
+    yard.end(handle).await;
+    assert!(yard.supervisor.has_pending(yard.owner));
+    yard.supervisor.shutdown().await;
+    assert!(yard.restarted().await.supervisor.has_pending(yard.owner), "and it is known after a restart");
+}

@@ -169,3 +169,20 @@ async fn another_session_and_a_closed_loop_take_nothing() {
     assert!(yard.supervisor.snapshot(owner(1), &handle).is_ok());
     assert!(yard.supervisor.transfer(owner(1), owner(1)).await.unwrap().moved.is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn notices_of_evicted_processes_follow_and_those_of_other_loops_stay() {
+    let limits = Limits { retained_per_session: 1, ..Limits::default() };
+    let yard = Yard::with_limits(Script::new().exit(0), limits).await;
+    let mut told = Vec::new();
+    for of in [1, 3, 4] {
+        let background = StartOptions { background: true, ..options() };
+        told.push(yard.try_start_as(owner(of), background).await.unwrap());
+        eventually("it has ended", || yard.supervisor.has_pending(owner(of))).await;
+    }
+    let handles =
+        |of| -> Vec<_> { yard.supervisor.notices(owner(of)).iter().map(|notice| notice.handle).collect() };
+    eventually("two are evicted", || yard.supervisor.list(owner(3)).is_empty()).await;
+    yard.supervisor.transfer(owner(1), owner(2)).await.unwrap();
+    assert_eq!([handles(1), handles(2), handles(3)], [vec![], vec![told[0]], vec![told[1]]]);
+}

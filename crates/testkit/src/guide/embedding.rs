@@ -79,20 +79,19 @@
 //!
 //! ```
 //! use procyard_testkit::strategies::{scripts, stop_kinds};
-//! use proptest::prelude::*;
+//! use proptest::test_runner::{Config, TestRunner};
 //!
-//! proptest! {
-//!     # #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(8) })]
-//!     # /*
-//!     #[test]
-//!     # */
-//!     fn whatever_it_is_it_ends_and_gives_everything_back(script in scripts(), kind in stop_kinds()) {
-//!         let clock = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
-//!         clock.block_on(async {
-//!             // start `script`, stop it by `kind`, kill it if it is still there, and ask the rules
-//!             # let _ = (script, kind);
-//!         });
-//!     }
-//! }
-//! # whatever_it_is_it_ends_and_gives_everything_back();
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // `proptest!` does the same for a function with #[test].
+//! let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::with_cases(8) });
+//! runner.run(&(scripts(), stop_kinds()), |(script, kind)| {
+//!     let clock = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
+//!     clock.block_on(async {
+//!         // start `script`, stop it by `kind`, kill it if it is still there, and ask the rules
+//!         # let _ = (script, kind);
+//!     });
+//!     Ok(())
+//! })?;
+//! # Ok(())
+//! # }
 //! ```
