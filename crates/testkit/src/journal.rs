@@ -106,14 +106,15 @@ impl Journal {
 
     /// Those of one process.
     pub fn events_of(&self, process: Handle) -> Vec<LifecycleEvent> {
-        let mut events = self.events();
-        events.retain(|event| event.identity.handle == process);
-        events
+        let state = self.state();
+        let mine = state.events.iter().filter(|event| event.identity.handle == process);
+        mine.cloned().collect()
     }
 
     /// The ids of those that tell the end of a process.
     pub fn ends_of(&self, process: Handle) -> Vec<EventId> {
-        let ends = self.events_of(process).into_iter().filter(is_end);
+        let state = self.state();
+        let ends = state.events.iter().filter(|event| event.identity.handle == process && is_end(event));
         ends.map(|event| event.id).collect()
     }
 
@@ -124,8 +125,9 @@ impl Journal {
 
     /// Those that were for this owner.
     pub fn notices_for(&self, owner: Owner) -> Vec<Notice> {
-        let notices = self.notices().into_iter().filter(|(whose, _)| *whose == owner);
-        notices.map(|(_, notice)| notice).collect()
+        let state = self.state();
+        let notices = state.notices.iter().filter(|(whose, _)| *whose == owner);
+        notices.map(|(_, notice)| notice.clone()).collect()
     }
 
     /// Of which processes the end was noticed, in order, each as often as it was.

@@ -3,6 +3,7 @@
 
 mod common;
 
+mod attend;
 mod close_loop;
 mod drain;
 mod fault_matrix;

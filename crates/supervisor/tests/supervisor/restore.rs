@@ -13,7 +13,10 @@ use procyard_manifest::{
 };
 use procyard_store::FsDir;
 use procyard_supervisor::{RestoreReport, Services, StartOptions, Supervisor};
-use procyard_testkit::{DEADLINE, Failure, Fault, Faults, FaultyDir, Journal, Operation, Script};
+use procyard_testkit::assertions::assert_terminal_once;
+use procyard_testkit::{
+    DEADLINE, Failure, Fault, Faults, FaultyDir, Journal, LosingStore, Operation, Script,
+};
 use tempfile::TempDir;
 
 fn manifest(of: u8, whose: Owner) -> Manifest {
@@ -441,4 +444,44 @@ async fn restored_processes_are_listed_in_the_order_of_their_starts_before_new_o
     let listed: Vec<_> = supervisor.list(owner(1)).iter().map(|process| process.identity.handle).collect();
     assert_eq!(listed, [3, 2, 1].map(|of| Handle::from_bytes([of; 16])), "newest first");
     supervisor.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_more_than_the_queue_to_the_journal_takes_is_published_from_the_records() {
+    // Three events each, which is more than the 4096 that are queued.
+    const PROCESSES: u32 = 1_400;
+    let disk = LosingStore::new();
+    let store = ManifestStore::new(disk.root());
+    for of in 0..PROCESSES {
+        let mut bytes = [0; 16];
+        bytes[..4].copy_from_slice(&of.to_be_bytes());
+        let mut manifest = manifest(0, owner(1));
+        manifest.identity.handle = Handle::from_bytes(bytes);
+        let mut minted = 0;
+        let ids = StableIds::generate(|id| {
+            minted += 1;
+            *id = bytes;
+            id[8] = minted;
+            true
+        });
+        manifest.ids = ids.unwrap();
+        store.create(&manifest).unwrap();
+        manifest.state = State::Running;
+        manifest.started_at = Some(manifest.created_at);
+        let at = manifest.created_at;
+        manifest.stop_requested = Some(StopRecord { reason: Reason::Killed, state: State::Running, at });
+        store.save_with(&manifest, Durability::Written).unwrap();
+    }
+    let limits = Limits { retained_per_session: PROCESSES, ..Limits::default() };
+    let supervisor = Supervisor::new(owner(1).session, limits, disk.root());
+    let journal = Journal::new();
+    supervisor.activate(journal.services()).await.unwrap();
+    // It gives the journal what there is for it first.
+    supervisor.shutdown().await;
+    let events = journal.events();
+    let ids: std::collections::HashSet<_> = events.iter().map(|event| event.id).collect();
+    assert_eq!(ids.len(), PROCESSES as usize * 3);
+    for process in supervisor.list(owner(1)).iter().take(50) {
+        assert_terminal_once(&events, process.identity.handle);
+    }
 }

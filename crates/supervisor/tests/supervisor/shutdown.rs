@@ -185,7 +185,7 @@ async fn a_deadline_and_a_stop_and_the_exit_give_one_end() {
 async fn a_tree_that_takes_all_the_time_it_may_has_not_failed() {
     let stubborn = Script::new().on_terminate(Reaction::Ignore).unprovable();
     let yard = Yard::new(stubborn.outsider(Duration::from_secs(3600))).await;
-    let handle = yard.background().await;
+    yard.background().await;
     let played = yard.runner.last().unwrap();
     // Grace, then nearly the whole of the proof bound, then the whole of the drain cap.
     let taking_its_time = async {
@@ -205,5 +205,6 @@ async fn a_tree_that_takes_all_the_time_it_may_has_not_failed() {
     };
     assert!((report.stopped, report.failed.is_empty()) == (1, true), "{report:?}");
     assert!(began.elapsed() > Duration::from_millis(16_500), "{:?}", began.elapsed());
-    assert_eq!(yard.state(handle), State::Killed);
+    let listed = yard.supervisor.list(yard.owner);
+    assert_eq!(listed.iter().map(|process| process.state).collect::<Vec<_>>(), [State::Killed]);
 }
