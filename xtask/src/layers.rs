@@ -8,7 +8,7 @@
 
 mod lifts;
 mod rules;
-mod table;
+pub(crate) mod table;
 
 use std::fs;
 use std::path::{Path, PathBuf};

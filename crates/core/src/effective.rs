@@ -130,5 +130,10 @@ mod tests {
             EffectiveLimits::default().memory_reached(2),
             "the memory limit was reached, and the kernel killed 2 processes of the command"
         );
+        let memory_max = Some(Enforcement::InForce(64 << 20));
+        assert_eq!(
+            EffectiveLimits { memory_max, ..EffectiveLimits::default() }.memory_reached(1),
+            "the memory limit of 64 MiB was reached, and the kernel killed 1 process of the command"
+        );
     }
 }

@@ -186,4 +186,11 @@ mod tests {
             })
         );
     }
+    #[test]
+    fn an_error_says_what_was_said_of_it_and_reads_as_its_code_and_message() {
+        let busy =
+            PublicError::new(ErrorCode::WorkspaceBusy, "try again").retryable().effects(Effects::Unknown);
+        assert_eq!((busy.retryable, busy.effects), (true, Effects::Unknown));
+        assert_eq!(busy.to_string(), "workspace_busy: try again");
+    }
 }

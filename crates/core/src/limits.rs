@@ -264,4 +264,30 @@ mod tests {
         assert_eq!(error.field, "drain_quiet_ms");
         assert!(error.to_string().contains("drain_cap_ms"), "{error}");
     }
+
+    #[test]
+    fn the_defaults_are_these() {
+        let (kib, mib, gib) = (1 << 10, 1 << 20, 1 << 30);
+        let (millis, secs) = (Duration::from_millis, Duration::from_secs);
+        let expected = Limits {
+            running_per_loop: 8,
+            running_per_session: 32,
+            retained_per_session: 100,
+            window_bytes: mib,
+            window_bytes_total: 32 * mib,
+            spool_bytes: 64 * mib,
+            spool_bytes_total: 2 * gib,
+            inline_bytes: 32 * kib,
+            waiters: 64,
+            pending_input_bytes: mib,
+            graceful_shutdown: secs(5),
+            drain_quiet: millis(100),
+            drain_cap: secs(2),
+            leftover_grace: millis(500),
+            proof_bound: secs(10),
+            foreground_default: secs(120),
+            foreground_maximum: secs(600),
+        };
+        assert_eq!(Limits::default(), expected);
+    }
 }

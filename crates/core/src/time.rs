@@ -39,3 +39,42 @@ impl Timestamp {
         if micros <= 0 { 0 } else { micros.unsigned_abs() / 1000 }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+
+    #[test]
+    fn a_time_before_the_epoch_is_negative_and_one_out_of_range_is_clamped() {
+        let day = Duration::from_secs(86_400);
+        for (time, micros) in [
+            (UNIX_EPOCH, 0),
+            (UNIX_EPOCH + Duration::from_nanos(1_999), 1),
+            (UNIX_EPOCH - day, -86_400_000_000),
+            (UNIX_EPOCH + day * 365 * 400_000, i64::MAX),
+            (UNIX_EPOCH - day * 365 * 400_000, i64::MIN),
+        ] {
+            assert_eq!(Timestamp::from_system_time(time).as_unix_micros(), micros, "{time:?}");
+        }
+    }
+
+    #[test]
+    fn what_went_by_is_whole_milliseconds_and_never_negative() {
+        let at = Timestamp::from_unix_micros;
+        let most = i64::MAX.unsigned_abs() / 1000;
+        for (earlier, later, millis) in [
+            (5, 5, 0),
+            (0, 999, 0),
+            (0, 1_000, 1),
+            (-3_000, 2_999, 5),
+            (7_000, 0, 0),
+            (i64::MIN, i64::MAX, most),
+        ] {
+            assert_eq!(at(later).millis_since(at(earlier)), millis, "from {earlier} to {later}");
+        }
+        assert_eq!(at(1).after(Duration::from_micros(2)), at(3));
+        assert_eq!(at(1).after(Duration::MAX), at(i64::MAX));
+    }
+}

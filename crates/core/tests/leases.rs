@@ -106,7 +106,7 @@ proptest! {
                 }
                 Call::Release(_) => {}
             }
-            prop_assert_eq!(table.len(), held.len());
+            prop_assert_eq!((table.len(), table.is_empty()), (held.len(), held.is_empty()));
         }
         for (lease, _) in held {
             table.release(lease);

@@ -127,3 +127,11 @@ fn an_event_says_who_when_and_how_it_ended_and_nothing_else() {
     assert_eq!(identity, ["handle", "origin", "owner"]);
     assert_eq!(serde_json::from_value::<LifecycleEvent>(value).ok(), Some(whole));
 }
+
+#[test]
+fn a_reason_is_its_word_on_the_wire_and_in_text() {
+    for reason in REASONS.into_iter().flatten() {
+        assert_eq!(serde_json::to_value(reason).ok(), Some(reason.as_str().into()));
+        assert_eq!(reason.to_string(), reason.as_str());
+    }
+}

@@ -166,6 +166,7 @@ proptest! {
             apply(call, &mut ledger, &mut given)?;
             let usage = ledger.usage();
             prop_assert_eq!(usage, given.usage());
+            prop_assert_eq!(usage.is_zero(), given.usage() == Usage::default());
             prop_assert!(usage.running <= limits.running_per_session);
             prop_assert!(usage.window_bytes <= limits.window_bytes_total);
             // What a restore found is there whether it fits or not; nothing else ever exceeds the limit.
@@ -248,4 +249,23 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn what_exactly_fills_a_limit_is_granted_and_a_byte_more_is_refused() {
+    let limits = Limits {
+        window_bytes_total: 10,
+        spool_bytes_total: 20,
+        running_per_loop: 9,
+        running_per_session: 9,
+        ..Limits::default()
+    };
+    let ask = |ledger: &mut QuotaLedger, window_bytes, spool_bytes| {
+        ledger.reserve(owner(1), QuotaRequest { window_bytes, spool_bytes }).map(drop)
+    };
+    let mut ledger = QuotaLedger::new(&limits);
+    assert_eq!(ask(&mut ledger, 10, 20), Ok(()));
+    assert_eq!(ask(&mut ledger, 1, 0), Err(Refusal::WindowBytes { limit: 10 }));
+    let full = Refusal::SpoolBytes { limit: 20, shortfall: 1, evictable: 0 };
+    assert_eq!(ask(&mut ledger, 0, 1), Err(full));
 }

@@ -1,10 +1,15 @@
-//! Test doubles for procyard, so that a suite can try every time what happens once in a thousand runs.
+//! What tests with procyard are made of, so that a suite can try every time what happens once in a thousand runs.
 //!
-//! - A runner and processes that play scripts ([`ScriptedRunner`]): a stop that loses a race, a tree that cannot be
-//!   proven empty, a runner that hangs, on a paused clock.
-//! - A store that loses at a power cut what was not synced ([`LosingStore`]), and [`PowerCuts`], which cuts at every
-//!   step of whatever is stored.
-//! - A store whose calls fail when the test says so ([`FaultyDir`]): a full disk, a broken one, a read-only one.
+//! | for | there is | feature |
+//! |---|---|---|
+//! | processes | [`ScriptedRunner`], which plays a [`Script`] for each: a stop that loses a race, a tree that cannot be proven empty, a runner that hangs, on a paused clock | |
+//! | disks | [`LosingStore`], which loses at a power cut what was not synced, and [`PowerCuts`], which cuts at every step; [`FaultyDir`], whose calls fail when the test says so | |
+//! | services | [`Journal`], which keeps what is published, or fails, panics or hangs; [`Loan`], a lease that says what became of it | `supervisor` |
+//! | rules | [`assertions`]: one end, one notice, pages that compose, everything given back, nothing said to strangers | `supervisor` |
+//! | a runner of your own | [`conformance`]: the runner contract as cases that any runner can be held against | |
+//! | whatever may come | [`strategies`]: owners, scripts, output, limits for property tests | `proptest` |
+//!
+//! Both features are on by default. [`guide`] shows how to test a runner, an embedding of the supervisor and a store.
 //!
 //! ```
 //! use procyard_core::{ExecutionId, LeaderEnd, Origin, WaitStatus};
@@ -25,20 +30,32 @@
 //! # }
 //! ```
 //!
-//! [`conformance`] has the rules of the runner contract as cases that any runner can be held against.
-//!
 //! Not for showing that anything is contained: only real processes can show that. Nor for showing that a file system
 //! keeps its word: the store says what a program may rely on, and shows that it relies on no more.
 
+#[cfg(feature = "supervisor")]
+pub mod assertions;
 pub mod conformance;
+#[cfg(all(feature = "supervisor", feature = "proptest"))]
+pub mod guide;
+#[cfg(feature = "proptest")]
+pub mod strategies;
 
 mod faults;
+#[cfg(feature = "supervisor")]
+mod journal;
+#[cfg(feature = "supervisor")]
+mod loan;
 mod losing;
 mod played;
 mod runner;
 mod script;
 
 pub use faults::{Failure, Fault, Faults, FaultyDir, Operation};
+#[cfg(feature = "supervisor")]
+pub use journal::Journal;
+#[cfg(feature = "supervisor")]
+pub use loan::Loan;
 pub use losing::{Cut, Cuts, LosingStore, Loss, PowerCuts};
 pub use played::{DEADLINE, Played};
 pub use runner::ScriptedRunner;

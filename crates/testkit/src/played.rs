@@ -62,7 +62,7 @@ pub struct Played {
 
 impl Played {
     /// Prints to standard output, after what was queued before. Once the leader has ended, those that outlived it
-    /// print, if they hold the output.
+    /// print, or an outsider, if they hold the output.
     pub async fn stdout(&self, bytes: impl AsRef<[u8]>) {
         // A process that has ended prints nothing more.
         let _ = self.drive.send(Step::Stdout(bytes.as_ref().to_vec())).await;
@@ -338,20 +338,16 @@ impl Stage {
                 () = played => {}
             }
         }
+        if let Some(holds_output) = self.played.script.outsider {
+            let _ = tokio::time::timeout(holds_output, self.go_on_printing(&mut driven)).await;
+            return;
+        }
         let Some(leftover) = self.played.script.leftover else { return };
         if !leftover.hold_output {
             self.out = None;
             self.err = None;
         }
         let played = self.played.clone();
-        let printing = async {
-            while let Some(step) = driven.recv().await {
-                if let Step::Stdout(_) | Step::Stderr(_) = step {
-                    self.act(step).await;
-                }
-            }
-            std::future::pending::<()>().await;
-        };
         let leaving = async {
             match leftover.end_after {
                 Some(after) => tokio::time::sleep(after).await,
@@ -362,8 +358,18 @@ impl Stage {
             biased;
             _ = tree.wait_for(|tree| tree.leftover == 0) => {}
             () = leaving => played.end_leftovers(),
-            () = printing => {}
+            () = self.go_on_printing(&mut driven) => {}
         }
+    }
+
+    /// Prints what comes after the leader's end, until nobody wants to know.
+    async fn go_on_printing(&mut self, driven: &mut mpsc::Receiver<Step>) {
+        while let Some(step) = driven.recv().await {
+            if let Step::Stdout(_) | Step::Stderr(_) = step {
+                self.act(step).await;
+            }
+        }
+        std::future::pending::<()>().await;
     }
 
     async fn act(&mut self, step: Step) {

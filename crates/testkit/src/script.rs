@@ -91,6 +91,7 @@ pub struct Script {
     pub(crate) on_interrupt: Reaction,
     pub(crate) leftover: Option<Leftover>,
     pub(crate) accompanied: bool,
+    pub(crate) outsider: Option<Duration>,
     pub(crate) start_fault: Option<StartFault>,
     pub(crate) signal_fault: Option<SignalFault>,
     pub(crate) unprovable: bool,
@@ -113,6 +114,7 @@ impl Script {
             on_interrupt: Reaction::Die,
             leftover: None,
             accompanied: false,
+            outsider: None,
             start_fault: None,
             signal_fault: None,
             unprovable: false,
@@ -198,6 +200,13 @@ impl Script {
     /// What outlives the leader is there from the start, and counted.
     pub const fn accompanied(mut self) -> Self {
         self.accompanied = true;
+        self
+    }
+
+    /// Somebody who is not of its tree holds its output open for so long after its leader's end, and prints what
+    /// [`Played`](crate::Played) is told to print.
+    pub const fn outsider(mut self, holds_output: Duration) -> Self {
+        self.outsider = Some(holds_output);
         self
     }
 

@@ -223,3 +223,70 @@ async fn a_resize_is_in_the_stream_where_it_happened() {
     let resizes: Vec<_> = page.resizes.iter().map(|size| (size.cursor, size.rows, size.cols)).collect();
     assert_eq!(resizes, [(2, 3, 4)]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_pipe_that_an_outsider_holds_is_read_until_it_is_quiet() {
+    let yard = Yard::new(Script::new().outsider(Duration::from_secs(3600))).await;
+    let handle = yard.start(options()).await;
+    let played = yard.runner.last().unwrap();
+    played.exit(0).await;
+    played.ended().await;
+    let began = Instant::now();
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_millis(60)).await;
+        played.stdout("late ").await;
+    }
+    yard.end(handle).await;
+    assert_eq!(yard.text(handle).await, "late late late ");
+    let took = began.elapsed();
+    assert!((Duration::from_millis(280)..Duration::from_millis(300)).contains(&took), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outsider_that_prints_for_ever_delays_the_end_by_the_cap_at_most() {
+    let yard = Yard::new(Script::new().outsider(Duration::from_secs(3600))).await;
+    let handle = yard.start(options()).await;
+    let played = yard.runner.last().unwrap();
+    played.exit(0).await;
+    played.ended().await;
+    let began = Instant::now();
+    let printing = async {
+        loop {
+            tokio::time::sleep(Duration::from_millis(60)).await;
+            played.stdout("late ").await;
+        }
+    };
+    tokio::select! {
+        _ = yard.end(handle) => {}
+        () = printing => {}
+    }
+    let took = began.elapsed();
+    assert!((Duration::from_secs(2)..Duration::from_millis(2_100)).contains(&took), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_is_behind_costs_what_outlives_the_leader_no_time() {
+    let behind_for = Duration::from_millis(2_900);
+    for end_after in [Some(Duration::from_secs(3)), None] {
+        let left = Leftover { count: 1, on_terminate: Reaction::Die, end_after, hold_output: true };
+        let yard = Yard::new(Script::new().stdout(pattern(1000)).leaves(left).exit(0)).await;
+        let (consumed, follows) = watch::channel(0);
+        let pace = Some(Pace { consumed: follows, ahead: 10 });
+        let handle = yard.start(StartOptions { pace, ..options() }).await;
+        let played = yard.runner.last().unwrap();
+        played.ended().await;
+        let began = Instant::now();
+        tokio::time::sleep(behind_for).await;
+        assert!(played.signals().is_empty() && yard.state(handle) == State::Running);
+        consumed.send_replace(1000);
+        let leftovers = yard.end(handle).await.outcome.unwrap().leftovers;
+        if end_after.is_some() {
+            assert_eq!((leftovers, played.signals()), (None, Vec::new()), "it was about to end");
+        } else {
+            let quiet = Duration::from_millis(100);
+            assert_eq!(leftovers.map(|left| left.count), Some(1));
+            let took = began.elapsed();
+            assert!(took >= behind_for + quiet && took < behind_for + quiet * 2, "{took:?}");
+        }
+    }
+}

@@ -163,7 +163,7 @@ impl Case {
         let next = self.yard.restarted().await;
         let journals = [&self.yard.journal, &next.journal];
         let completions = |handle: Handle| -> Vec<_> {
-            journals.iter().flat_map(|journal| journal.completions(handle)).collect()
+            journals.iter().flat_map(|journal| journal.ends_of(handle)).collect()
         };
         let scan = ManifestStore::new(FsDir::open(self.yard.place.path()).unwrap()).scan().unwrap();
         assert!(scan.corrupt.is_empty() && scan.newer.is_empty() && scan.orphan_spools.is_empty());

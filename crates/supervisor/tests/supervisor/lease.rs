@@ -1,6 +1,5 @@
 //! A lease is given back exactly once, and not before the terminal manifest is on disk.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -9,23 +8,9 @@ use procyard_core::{ErrorCode, Handle, Limits, State, StopKind};
 use procyard_manifest::ManifestStore;
 use procyard_store::FsDir;
 use procyard_supervisor::{IdempotencyRecord, Lease, StartOptions, Started};
-use procyard_testkit::{Faults, Leftover, Reaction, Script, SignalFault, StartFault};
+use procyard_testkit::{Faults, Leftover, Loan, Reaction, Script, SignalFault, StartFault};
 
 const GRACE: Duration = Duration::from_secs(1);
-
-/// A lease that says how often it was given back.
-fn counted() -> (Lease, Arc<AtomicU32>) {
-    let released = Arc::new(AtomicU32::new(0));
-    let count = Arc::clone(&released);
-    let lease = Lease::new(move || {
-        count.fetch_add(1, Ordering::SeqCst);
-    });
-    (lease, released)
-}
-
-fn count(released: &AtomicU32) -> u32 {
-    released.load(Ordering::SeqCst)
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_is_held_to_the_terminal_manifest_and_given_back_before_anybody_is_woken() {
@@ -64,44 +49,44 @@ async fn every_way_to_end_gives_the_lease_back_once() {
     ];
     for script in scripts {
         let yard = Yard::new(script.clone()).await;
-        let (lease, released) = counted();
+        let (lease, loan) = Loan::new();
         let options = StartOptions { deadline: Some(GRACE), ..options() };
         if let Ok(started) = yard.try_start_with(yard.owner, options, lease).await {
             yard.end(started.handle()).await;
         }
-        assert_eq!(count(&released), 1, "{script:?}");
+        assert_eq!(loan.released(), 1, "{script:?}");
         yard.supervisor.shutdown().await;
         drop(yard);
-        assert_eq!(count(&released), 1, "{script:?}");
+        assert_eq!(loan.released(), 1, "{script:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_start_that_is_refused_gives_the_lease_back_before_it_says_so() {
     let yard = Yard::with_limits(Script::new(), Limits { running_per_loop: 1, ..Limits::default() }).await;
-    let (lease, released) = counted();
+    let (lease, loan) = Loan::new();
     let refused = StartOptions { spool_ceiling: Some(0), ..options() };
     assert_eq!(code(yard.try_start_with(yard.owner, refused, lease).await), ErrorCode::InvalidArguments);
-    assert_eq!(count(&released), 1);
+    loan.assert_released_once();
 
     let mut command = options().command;
     command.idempotency = Some(IdempotencyRecord { key: "k".into(), digest: "d".into() });
     let keyed = StartOptions { command, ..options() };
     let first = yard.start(keyed.clone()).await;
-    let (lease, released) = counted();
+    let (lease, loan) = Loan::new();
     assert_eq!(yard.try_start_with(yard.owner, keyed, lease).await.unwrap(), Started::Existing(first));
-    assert_eq!(count(&released), 1);
+    loan.assert_released_once();
 
-    let (lease, released) = counted();
+    let (lease, loan) = Loan::new();
     let full = yard.try_start_with(yard.owner, options(), lease).await;
     assert_eq!(code(full), ErrorCode::ProcessQuotaExceeded);
-    assert_eq!(count(&released), 1);
+    loan.assert_released_once();
 
     yard.supervisor.shutdown().await;
-    let (lease, released) = counted();
+    let (lease, loan) = Loan::new();
     let late = yard.try_start_with(yard.owner, options(), lease).await;
     assert_eq!(code(late), ErrorCode::SupervisorShuttingDown);
-    assert_eq!(count(&released), 1);
+    loan.assert_released_once();
 }
 
 #[tokio::test(start_paused = true)]
@@ -109,10 +94,10 @@ async fn a_start_whose_record_cannot_be_written_gives_the_lease_back() {
     let faults = Faults::none();
     let yard = Yard::brittle(Script::new(), &faults).await;
     faults.fail(full_disk());
-    let (lease, released) = counted();
+    let (lease, loan) = Loan::new();
     let refused = yard.try_start_with(yard.owner, options(), lease).await;
     assert_eq!(code(refused), ErrorCode::StorageUnavailable);
-    assert_eq!(count(&released), 1);
+    loan.assert_released_once();
 }
 
 #[tokio::test(start_paused = true)]
@@ -122,10 +107,10 @@ async fn a_caller_that_goes_away_gets_no_lease_stuck() {
         Script::new().start_fault(StartFault::Slow(Duration::from_millis(500))),
     ] {
         let yard = Yard::new(script).await;
-        let (lease, released) = counted();
+        let (lease, loan) = Loan::new();
         let start = yard.try_start_with(yard.owner, options(), lease);
         assert!(tokio::time::timeout(Duration::from_millis(100), start).await.is_err());
-        eventually("the lease comes back", || count(&released) == 1).await;
+        eventually("the lease comes back", || loan.released() == 1).await;
         assert!(yard.supervisor.list(yard.owner).iter().all(|process| process.state.is_terminal()));
     }
 }
@@ -133,13 +118,13 @@ async fn a_caller_that_goes_away_gets_no_lease_stuck() {
 #[tokio::test(start_paused = true)]
 async fn a_lease_is_kept_while_the_tree_is_not_proven_empty() {
     let yard = Yard::new(Script::new().unprovable()).await;
-    let (lease, released) = counted();
+    let (lease, loan) = Loan::new();
     let handle = yard.try_start_with(yard.owner, options(), lease).await.unwrap().handle();
     assert_eq!(code(yard.stop(handle, StopKind::Kill, GRACE).await), ErrorCode::TeardownFailed);
-    assert_eq!(count(&released), 0);
+    loan.assert_held();
     yard.runner.last().unwrap().prove();
     yard.end(handle).await;
-    assert_eq!(count(&released), 1);
+    loan.assert_released_once();
 }
 
 #[tokio::test(start_paused = true)]

@@ -394,7 +394,7 @@ async fn a_stall_is_told_once_for_each_silence() {
     let window = Duration::from_secs(5);
     let handle = yard.start(StartOptions { background: true, stall_window: Some(window), ..options() }).await;
     let told = || {
-        let notices = yard.journal.notices.lock().unwrap();
+        let notices = yard.journal.notices();
         notices.iter().filter(|(_, notice)| matches!(notice.kind, NoticeKind::Stalled { .. })).count()
     };
     tokio::time::sleep(window * 4).await;
@@ -409,7 +409,7 @@ async fn a_stall_is_told_once_for_each_silence() {
 #[tokio::test(start_paused = true)]
 async fn a_failing_publisher_delays_nobody_and_loses_nothing() {
     let yard = Yard::new(Script::new().exit(0)).await;
-    *yard.journal.failures.lock().unwrap() = 5;
+    yard.journal.fail_events(5);
     let handle = yard.start(options()).await;
     let began = tokio::time::Instant::now();
     yard.end(handle).await;
@@ -439,9 +439,63 @@ async fn input_that_a_terminal_would_cut_is_refused_and_the_terminal_goes_on() {
 #[tokio::test(start_paused = true)]
 async fn a_publisher_that_panics_is_asked_again() {
     let yard = Yard::new(Script::new().exit(0)).await;
-    *yard.journal.panics.lock().unwrap() = 2;
+    yard.journal.panic_at_events(2);
     let handle = yard.background().await;
     yard.end(handle).await;
     let events = yard.events(handle, 2).await;
     assert_eq!(events, [(EventKind::Backgrounded, State::Running), (EventKind::Completed, State::Exited)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn leftovers_have_their_grace_and_are_killed_after_it() {
+    let millis = Duration::from_millis;
+    for (end_after, signals, within) in [
+        (Some(millis(400)), vec![Signal::Terminate], millis(400)..millis(420)),
+        (None, vec![Signal::Terminate, Signal::Kill], millis(600)..millis(620)),
+    ] {
+        let left = Leftover { count: 1, on_terminate: Reaction::Ignore, end_after, hold_output: true };
+        let yard = Yard::new(Script::new().leaves(left).exit(0)).await;
+        let handle = yard.start(options()).await;
+        let played = yard.runner.last().unwrap();
+        played.ended().await;
+        let began = tokio::time::Instant::now();
+        yard.end(handle).await;
+        assert_eq!(played.signals(), signals);
+        assert!(within.contains(&began.elapsed()), "{:?}", began.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_may_give_an_hour_of_grace_and_no_more() {
+    let hour = Duration::from_secs(3600);
+    let yard = Yard::new(Script::new()).await;
+    let handle = yard.start(options()).await;
+    for longer in [hour + Duration::from_millis(1), hour * 2] {
+        let refused = yard.stop(handle, StopKind::Terminate, longer).await.unwrap_err().public();
+        assert_eq!(refused.field.as_deref(), Some("grace_ms"));
+    }
+    assert_eq!(yard.stop(handle, StopKind::Terminate, hour).await.unwrap().state, State::Terminated);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_handed_over_already_is_not_handed_over_again() {
+    let yard = Yard::new(Script::new()).await;
+    let (yielded, background) = (yard.start(options()).await, yard.background().await);
+    for _ in 0..2 {
+        for handle in [yielded, background] {
+            assert!(yard.supervisor.hand_over(yard.owner, &handle, false).await.unwrap().handed_over);
+        }
+    }
+    for played in yard.runner.played() {
+        played.exit(0).await;
+    }
+    for handle in [yielded, background] {
+        yard.end(handle).await;
+        yard.supervisor.hand_over(yard.owner, &handle, false).await.unwrap();
+    }
+    assert_eq!(yard.supervisor.notices(yard.owner).len(), 2);
+    yard.supervisor.shutdown().await;
+    let kinds = |handle| yard.journal.events_of(handle).iter().map(|event| event.kind).collect::<Vec<_>>();
+    assert_eq!(kinds(yielded), [EventKind::Started, EventKind::Backgrounded, EventKind::Completed]);
+    assert_eq!(kinds(background), [EventKind::Backgrounded, EventKind::Completed]);
 }

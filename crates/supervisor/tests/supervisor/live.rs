@@ -67,7 +67,7 @@ async fn what_a_view_lost_is_counted_and_is_in_the_journal() {
         let handle = yard.start(StartOptions { background: true, ..options() }).await;
         yard.end(handle).await;
     }
-    eventually("everything is published", || yard.journal.events.lock().unwrap().len() == lives * 2).await;
+    eventually("everything is published", || yard.journal.events().len() == lives * 2).await;
     yard.supervisor.shutdown().await;
     let Some(LiveEvent::Lagged(lost)) = next(&mut view).await else {
         panic!("it says that it lost something")
@@ -79,18 +79,18 @@ async fn what_a_view_lost_is_counted_and_is_in_the_journal() {
             shown.push(event);
         }
     }
-    assert_eq!(shown, yard.journal.events.lock().unwrap()[40..], "the newest are kept, in order");
+    assert_eq!(shown, yard.journal.events()[40..], "the newest are kept, in order");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_event_is_in_the_journal_before_it_is_shown() {
     let yard = Yard::new(Script::new()).await;
-    *yard.journal.failures.lock().unwrap() = 3;
+    yard.journal.fail_events(3);
     let mut view = yard.supervisor.subscribe(owner(1)).unwrap();
     yard.start(options()).await;
     assert!(tokio::time::timeout(Duration::from_millis(20), view.next()).await.is_err());
     assert_eq!(kind(next(&mut view).await), EventKind::Started);
-    assert_eq!(yard.journal.events.lock().unwrap().len(), 1);
+    assert_eq!(yard.journal.events().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,7 +100,7 @@ async fn a_process_that_is_given_away_is_shown_to_its_new_owner() {
     let played = yard.runner.last().unwrap();
     let mut old = yard.supervisor.subscribe(owner(1)).unwrap();
     let mut new = yard.supervisor.subscribe(owner(2)).unwrap();
-    eventually("the start is published", || yard.journal.events.lock().unwrap().len() == 1).await;
+    eventually("the start is published", || yard.journal.events().len() == 1).await;
     yard.supervisor.transfer(owner(1), owner(2)).await.unwrap();
     played.stdout("x").await;
     assert_eq!(next(&mut new).await, Some(LiveEvent::Output { handle, total_bytes: 1 }));

@@ -3,10 +3,12 @@
 
 mod common;
 
+mod attend;
 mod close_loop;
 mod drain;
 mod fault_matrix;
 mod idempotent;
+mod input;
 mod isolation;
 mod lease;
 mod leases;

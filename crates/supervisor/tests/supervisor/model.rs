@@ -5,10 +5,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{Journal, Yard, options, owner, read_from, target};
+use crate::common::{Yard, options, owner, read_from, target};
 use procyard_core::{EventKind, Handle, LifecycleEvent, Limits, Owner, State, StopKind};
 use procyard_supervisor::{LeftoverPolicy, Snapshot, StartOptions, Until, WaitMode};
-use procyard_testkit::{DEADLINE, Leftover, Played, Reaction, Script, StartFault};
+use procyard_testkit::{DEADLINE, Journal, Leftover, Played, Reaction, Script, StartFault};
 use proptest::prelude::*;
 
 /// As many as may run at the same time.
@@ -317,7 +317,7 @@ impl World {
     /// writes nothing more, since its directory is another one from here on.
     async fn restart(&mut self) {
         // What was noted before is on disk; a completion that is under way may be or not be.
-        self.published.extend(self.yard.journal.events.lock().unwrap().iter().cloned());
+        self.published.extend(self.yard.journal.events());
         let copy = Arc::new(tempfile::tempdir().unwrap());
         copy_directory(self.yard.place.path(), copy.path());
         let mut next = Yard::on(copy, Script::new(), limits()).await;
@@ -409,7 +409,7 @@ impl World {
     /// Each end was announced under one id, and under that of one kind; what was handed over was told.
     fn check_events(&self) {
         let mut contents: HashMap<_, LifecycleEvent> = HashMap::new();
-        let last = self.yard.journal.events.lock().unwrap().clone();
+        let last = self.yard.journal.events();
         for event in self.published.iter().chain(&last) {
             let first = contents.entry(event.id).or_insert_with(|| event.clone());
             assert_eq!(first, event, "what is published again is what was published");
@@ -423,14 +423,14 @@ impl World {
             };
             assert!(contents.values().any(begins), "its start was published");
             for journal in &self.journals {
-                let events = journal.events.lock().unwrap();
+                let events = journal.events();
                 let mine: Vec<_> =
                     events.iter().filter(|event| event.identity.handle == known.handle).collect();
                 let ends = |kind| matches!(kind, EventKind::Completed | EventKind::Lost);
                 let end = mine.iter().position(|event| ends(event.kind));
                 assert!(end.is_none_or(|end| end + 1 == mine.len()), "nothing is said after the end");
                 ids.extend(mine.iter().filter(|event| ends(event.kind)).map(|event| event.id));
-                let notices = journal.notices.lock().unwrap();
+                let notices = journal.notices();
                 told.extend(
                     notices
                         .iter()

@@ -1,6 +1,5 @@
 //! Notices: who gets one, when it is suppressed, in which order, and that none is lost.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::common::{Yard, eventually, options, read_from, target};
@@ -19,7 +18,7 @@ async fn a_background_process_is_told_once_pushed_and_pulled_under_one_id() {
     yard.end(handle).await;
     eventually("it is pushed", || yard.journal.noticed() == [handle]).await;
     let pulled = yard.supervisor.notices(yard.owner);
-    let pushed = yard.journal.notices.lock().unwrap()[0].1.clone();
+    let pushed = yard.journal.notices()[0].1.clone();
     assert_eq!(pulled, std::slice::from_ref(&pushed));
     assert_eq!((pushed.state, pushed.exit_code), (State::Exited, Some(4)));
     assert!(yard.supervisor.has_pending(yard.owner));
@@ -68,7 +67,7 @@ async fn what_was_not_delivered_comes_again_after_a_restart_under_the_same_id() 
     let next = yard.restarted().await;
     assert_eq!(pending(&next), before);
     eventually("it is pushed again", || next.journal.noticed() == [handle]).await;
-    assert!(next.journal.completions(handle).is_empty(), "the end itself was published before");
+    assert!(next.journal.ends_of(handle).is_empty(), "the end itself was published before");
     next.supervisor.delivered(next.owner, &before);
     next.supervisor.shutdown().await;
 
@@ -110,7 +109,7 @@ async fn notices_come_in_the_order_of_the_ends() {
 #[tokio::test(start_paused = true)]
 async fn a_failing_notifier_is_asked_until_it_takes_them_in_order() {
     let yard = Yard::new(Script::new().exit(0)).await;
-    *yard.journal.notice_failures.lock().unwrap() = 4;
+    yard.journal.fail_notices(4);
     let mut handles = Vec::new();
     for _ in 0..3 {
         let handle = yard.background().await;
@@ -123,7 +122,7 @@ async fn a_failing_notifier_is_asked_until_it_takes_them_in_order() {
 #[tokio::test(start_paused = true)]
 async fn a_publisher_that_hangs_delays_no_waiter_and_no_notice() {
     let yard = Yard::new(Script::new().exit(0)).await;
-    yard.journal.hangs.store(true, Ordering::SeqCst);
+    yard.journal.hang();
     let handle = yard.background().await;
     let began = tokio::time::Instant::now();
     yard.end(handle).await;

@@ -70,7 +70,7 @@ async fn live(store: &LosingStore) -> Told {
         if store.has_power() {
             yard.events(handle, 2).await;
         }
-        let announced = !yard.journal.completions(handle).is_empty();
+        let announced = !yard.journal.ends_of(handle).is_empty();
         if announced && store.has_power() {
             told.announced.insert(handle);
         }

@@ -1,13 +1,13 @@
 //! Quotas: a start beyond them is refused and leaves nothing behind; what ends gives back what it took.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::common::{Yard, code, eventually, options, owner};
+use crate::common::{Yard, code, eventually, options, owner, with_stdin};
 use procyard_core::{ErrorCode, Limits, State, StopKind};
-use procyard_supervisor::{Lease, StartOptions};
-use procyard_testkit::{Script, StartFault};
+use procyard_supervisor::{StartOptions, StopRequest};
+use procyard_testkit::assertions::{assert_noticed_once, assert_released, assert_terminal_once};
+use procyard_testkit::strategies::{limits, scripts, stop_kinds};
+use procyard_testkit::{Loan, Script};
 use proptest::prelude::*;
 
 const KIB: u64 = 1024;
@@ -19,14 +19,10 @@ async fn refused(yard: &Yard, of: u8, options: StartOptions) -> ErrorCode {
         format!("{processes:?} {:?} {}", yard.files(), yard.runner.played().len())
     };
     let before = seen();
-    let released = Arc::new(AtomicU32::new(0));
-    let count = Arc::clone(&released);
-    let lease = Lease::new(move || {
-        count.fetch_add(1, Ordering::SeqCst);
-    });
+    let (lease, loan) = Loan::new();
     let code = code(yard.try_start_with(owner(of), options, lease).await);
     assert_eq!(seen(), before, "a refused start leaves nothing behind");
-    assert_eq!(released.load(Ordering::SeqCst), 1);
+    loan.assert_released_once();
     code
 }
 
@@ -120,51 +116,68 @@ async fn what_runs_is_not_evicted_and_a_start_that_cannot_fit_evicts_nothing() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever happened before, as many processes as may run can be started again.
+    /// Whatever happened before, whatever may run can be started again, and whoever may wait can.
     #[test]
-    fn what_ends_gives_its_slot_back(
-        fates in prop::collection::vec((0_u8..7, 1_u8..3), 1..12),
+    fn what_ends_gives_its_slot_and_its_lease_back_and_is_told_once(
+        limits in limits(),
+        lives in prop::collection::vec((scripts(), stop_kinds(), 0_u64..600, 1_u8..3), 1..10),
     ) {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         runtime.block_on(async {
-            let limits = Limits { running_per_loop: 2, running_per_session: 3, ..Limits::default() };
             let yard = Yard::with_limits(Script::new(), limits).await;
-            for (fate, of) in fates {
-                let script = match fate {
-                    0 => Script::new().exit(0),
-                    1 => Script::new().start_fault(StartFault::NotFound),
-                    2 => Script::new().start_fault(StartFault::Panic),
-                    3 => Script::new().start_fault(StartFault::Hang),
-                    _ => Script::new(),
-                };
+            let mut loans = Vec::new();
+            let mut started = Vec::new();
+            for (script, kind, patience_ms, of) in lives {
                 yard.runner.play(script);
-                let start = yard.try_start_as(owner(of), options());
-                let started = tokio::time::timeout(Duration::from_millis(100), start).await;
-                if let (Ok(Ok(handle)), 4..) = (started, fate) {
-                    let request = procyard_supervisor::StopRequest {
-                        kind: if fate == 4 { StopKind::Terminate } else { StopKind::Kill },
-                        grace: None,
-                    };
-                    yard.supervisor.stop(owner(of), &handle, request).await.unwrap();
+                let (lease, loan) = Loan::new();
+                loans.push(loan);
+                let options = StartOptions { background: true, spool_ceiling: Some(8 * KIB), ..options() };
+                let start = yard.try_start_with(owner(of), options, lease);
+                // Some callers go away before their start is through.
+                let patience = Duration::from_millis(patience_ms);
+                if let Ok(Ok(process)) = tokio::time::timeout(patience, start).await {
+                    started.push((owner(of), process.handle()));
+                    let request = StopRequest { kind, grace: Some(patience) };
+                    yard.supervisor.stop(owner(of), &process.handle(), request).await.unwrap();
                 }
             }
-            yard.runner.play(Script::new());
             for of in [1, 2] {
                 for process in yard.supervisor.list(owner(of)) {
-                    let handle = process.identity.handle;
-                    let request =
-                        procyard_supervisor::StopRequest { kind: StopKind::Kill, grace: None };
-                    yard.supervisor.stop(owner(of), &handle, request).await.unwrap();
+                    let request = StopRequest { kind: StopKind::Kill, grace: None };
+                    let stopped = yard.supervisor.stop(owner(of), &process.identity.handle, request);
+                    // What ended meanwhile can have been evicted.
+                    assert!(stopped.await.is_ok_and(|end| end.state.is_terminal()) || process.state.is_terminal());
                 }
             }
-            for of in [1, 1, 2] {
-                yard.try_start_as(owner(of), options()).await.expect("every slot is free");
+            for (of, process) in started {
+                yard.journal.until("it is noticed", |journal| journal.noticed().contains(&process)).await;
+                yard.journal.until("it is published", |journal| !journal.ends_of(process).is_empty()).await;
+                assert_terminal_once(&yard.journal.events(), process);
+                assert_noticed_once(&yard.journal.notices_for(of), process);
             }
-            for of in [1, 2, 3] {
-                let full = code(yard.try_start_as(owner(of), options()).await);
-                assert_eq!(full, ErrorCode::ProcessQuotaExceeded);
+            for loan in loans {
+                eventually("the lease is given back", || loan.released() > 0).await;
+                loan.assert_released_once();
             }
+            assert_released(&yard.supervisor, owner(1)).await;
+            assert_released(&yard.supervisor, owner(2)).await;
         });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_exactly_at_its_bound_is_admitted_and_more_is_not() {
+    let yard = Yard::with_limits(Script::new(), Limits { pending_input_bytes: 8, ..Limits::default() }).await;
+    let ten_years = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+    let with_deadline = |deadline| StartOptions { deadline: Some(deadline), ..options() };
+    let with_input = |bytes: usize| StartOptions { input: Some(vec![b'x'; bytes]), ..with_stdin() };
+    let with_ceiling = |bytes| StartOptions { spool_ceiling: Some(bytes), ..options() };
+    let most = Limits::default().spool_bytes;
+    for fits in [with_deadline(ten_years), with_input(8), with_ceiling(most)] {
+        yard.start(fits).await;
+    }
+    for more in [with_deadline(ten_years + Duration::from_nanos(1)), with_input(9), with_input(10)] {
+        assert_eq!(refused(&yard, 1, more).await, ErrorCode::InvalidArguments);
     }
 }

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use crate::common::{Journal, Yard, eventually, options, origin, owner, read_from};
+use crate::common::{Yard, eventually, options, origin, owner, read_from};
 use procyard_core::{
     EventKind, Handle, Identity, Limits, LoopId, Owner, Reason, SessionId, State, StopKind, Timestamp,
 };
@@ -13,8 +12,11 @@ use procyard_manifest::{
     spool_name,
 };
 use procyard_store::FsDir;
-use procyard_supervisor::{RestoreReport, Services, Supervisor};
-use procyard_testkit::{DEADLINE, Failure, Fault, Faults, FaultyDir, Operation, Script};
+use procyard_supervisor::{RestoreReport, Services, StartOptions, Supervisor};
+use procyard_testkit::assertions::assert_terminal_once;
+use procyard_testkit::{
+    DEADLINE, Failure, Fault, Faults, FaultyDir, Journal, LosingStore, Operation, Script,
+};
 use tempfile::TempDir;
 
 fn manifest(of: u8, whose: Owner) -> Manifest {
@@ -54,8 +56,8 @@ fn save(place: &Path, manifest: &Manifest) {
 
 async fn activated(place: &TempDir) -> (Supervisor, RestoreReport, Arc<Journal>) {
     let supervisor = Supervisor::new(owner(1).session, Limits::default(), FsDir::open(place.path()).unwrap());
-    let journal = Arc::new(Journal::default());
-    let report = supervisor.activate(Services::new(journal.clone(), journal.clone())).await.unwrap();
+    let journal = Journal::new();
+    let report = supervisor.activate(journal.services()).await.unwrap();
     (supervisor, report, journal)
 }
 
@@ -82,14 +84,14 @@ async fn what_had_not_ended_is_lost_whatever_it_was_doing() {
     }
     for manifest in [&starting, &plain, &stopping, &handed] {
         let handle = manifest.identity.handle;
-        eventually("it is published", || journal.completions(handle) == [manifest.ids.lost]).await;
+        eventually("it is published", || journal.ends_of(handle) == [manifest.ids.lost]).await;
         let stored = ManifestStore::new(FsDir::open(place.path()).unwrap()).load(&handle).unwrap();
         assert_eq!(stored.state, State::LostOnRestore, "it is on disk before");
     }
     eventually("the owner is told", || journal.noticed() == [handed.identity.handle]).await;
     // What the crash may have kept from being published is published with it.
     let said = |manifest: &Manifest| -> Vec<_> {
-        let events = journal.events.lock().unwrap();
+        let events = journal.events();
         let mine = events.iter().filter(|event| event.identity.handle == manifest.identity.handle);
         mine.map(|event| event.kind).collect()
     };
@@ -103,7 +105,9 @@ async fn what_had_not_ended_is_lost_whatever_it_was_doing() {
 async fn what_a_crash_kept_from_being_published_is_published_as_it_would_have_been() {
     let run = async |hangs: bool| {
         let yard = Yard::new(Script::new()).await;
-        yard.journal.hangs.store(hangs, Ordering::SeqCst);
+        if hangs {
+            yard.journal.hang();
+        }
         let handed = yard.start(options()).await;
         yard.supervisor.hand_over(yard.owner, &handed, false).await.unwrap();
         let stopped = yard.background().await;
@@ -123,7 +127,7 @@ async fn what_a_crash_kept_from_being_published_is_published_as_it_would_have_be
     let stored = ManifestStore::new(FsDir::open(yard.place.path()).unwrap()).load(&handed).unwrap();
     let ids: Vec<_> = stored.events().iter().map(|event| event.id).collect();
     assert_eq!(ids, [stored.ids.started, stored.ids.backgrounded, stored.ids.lost]);
-    let published = next.journal.events.lock().unwrap();
+    let published = next.journal.events();
     let mine = published.iter().filter(|event| event.identity.handle == handed);
     assert_eq!(
         mine.cloned().collect::<Vec<_>>(),
@@ -136,7 +140,7 @@ async fn what_a_crash_kept_from_being_published_is_published_as_it_would_have_be
 async fn a_process_that_is_evicted_unpublished_is_published_after_a_restart_and_stays_gone() {
     let limits = || Limits { retained_per_session: 1, ..Limits::default() };
     let yard = Yard::with_limits(Script::new().stdout("out").exit(0), limits()).await;
-    yard.journal.hangs.store(true, Ordering::SeqCst);
+    yard.journal.hang();
     let mut handles = Vec::new();
     for _ in 0..3 {
         let handle = yard.background().await;
@@ -160,7 +164,7 @@ async fn a_process_that_is_evicted_unpublished_is_published_after_a_restart_and_
     assert_eq!(next.supervisor.list(next.owner).len(), 1);
     assert!(gone(&next, &handles[0]) && gone(&next, &handles[1]));
     for handle in &handles {
-        eventually("it is published", || next.journal.completions(*handle).len() == 1).await;
+        eventually("it is published", || next.journal.ends_of(*handle).len() == 1).await;
     }
     assert_eq!(due(&next), handles, "and its owner can still be told");
     next.supervisor.learnt(next.owner, &handles);
@@ -170,7 +174,7 @@ async fn a_process_that_is_evicted_unpublished_is_published_after_a_restart_and_
     next.supervisor.shutdown().await;
     let last = Yard::on(yard.place.clone(), Script::new(), limits()).await;
     last.supervisor.shutdown().await;
-    assert!(last.journal.events.lock().unwrap().is_empty() && last.journal.noticed().is_empty());
+    assert!(last.journal.events().is_empty() && last.journal.noticed().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -194,7 +198,7 @@ async fn a_restore_that_breaks_off_anywhere_is_completed_by_the_next_one() {
         assert!(supervisor.list(owner(1)).iter().all(|process| process.state == State::LostOnRestore));
         supervisor.shutdown().await;
         if failed {
-            let ends: Vec<_> = (1..=4).map(|of| journal.completions(running(of).identity.handle)).collect();
+            let ends: Vec<_> = (1..=4).map(|of| journal.ends_of(running(of).identity.handle)).collect();
             assert_eq!(ends, (1..=4).map(|of| vec![running(of).ids.lost]).collect::<Vec<_>>());
         }
     }
@@ -277,7 +281,7 @@ async fn restoring_twice_gives_the_same_as_once() {
     assert_eq!(seen(&supervisor), once);
     assert_eq!((first.lost, second.lost, second.restored), (2, 0, 2));
     supervisor.shutdown().await;
-    assert!(journal.events.lock().unwrap().is_empty(), "each loss was published once");
+    assert!(journal.events().is_empty(), "each loss was published once");
 }
 
 #[tokio::test(start_paused = true)]
@@ -341,17 +345,17 @@ async fn a_spool_that_is_shorter_than_its_record_is_believed() {
 #[tokio::test(start_paused = true)]
 async fn an_end_that_was_not_published_is_published_with_its_id() {
     let yard = Yard::new(Script::new().exit(0)).await;
-    yard.journal.hangs.store(true, std::sync::atomic::Ordering::SeqCst);
+    yard.journal.hang();
     let handle = yard.start(options()).await;
     yard.end(handle).await;
     yard.supervisor.shutdown().await;
     let stored = ManifestStore::new(FsDir::open(yard.place.path()).unwrap()).load(&handle).unwrap();
     let next = yard.restarted().await;
-    eventually("it is published", || next.journal.completions(handle) == [stored.ids.completed]).await;
+    eventually("it is published", || next.journal.ends_of(handle) == [stored.ids.completed]).await;
     next.supervisor.shutdown().await;
     let last = next.restarted().await;
     last.supervisor.shutdown().await;
-    assert!(last.journal.completions(handle).is_empty(), "and never again");
+    assert!(last.journal.ends_of(handle).is_empty(), "and never again");
 }
 
 #[tokio::test(start_paused = true)]
@@ -364,7 +368,7 @@ async fn what_exceeds_the_retention_is_evicted_after_the_restore() {
     assert_eq!(report.lost, 105);
     assert_eq!(supervisor.list(owner(1)).len(), 100);
     supervisor.shutdown().await;
-    let events = journal.events.lock().unwrap();
+    let events = journal.events();
     let lost = events.iter().filter(|event| event.kind == EventKind::Lost).map(|event| event.id);
     let lost: std::collections::HashSet<_> = lost.collect();
     assert_eq!(lost.len(), 105, "what is evicted is announced all the same");
@@ -392,4 +396,92 @@ async fn what_was_lost_is_only_said_to_be_gone_where_its_tier_needs_nobody_for_t
     let gone = |of| supervisor.snapshot(owner(1), &Handle::from_bytes([of; 16])).unwrap().tree_is_gone();
     assert_eq!([1, 2, 3].map(gone), [true, false, true]);
     supervisor.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_process_of_which_nothing_is_missing_is_not_said_to_be_degraded() {
+    for printed in [0, 200 << 10] {
+        let yard = Yard::new(Script::new().stdout("x".repeat(printed))).await;
+        let ceiling = Some(40 << 10);
+        let handle = yard.start(StartOptions { spool_ceiling: ceiling, ..options() }).await;
+        if printed > 0 {
+            yard.output_to(handle, printed as u64).await;
+        }
+        let next = yard.restarted().await;
+        let lost = next.supervisor.snapshot(next.owner, &handle).unwrap();
+        assert_eq!((lost.state, lost.total_bytes), (State::LostOnRestore, printed as u64));
+        assert!(!lost.storage_degraded, "what no longer fits is gone by right");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_earlier_supervisor_kept_counts_towards_the_bytes_on_disk() {
+    let kib = 1024;
+    let limits = Limits { spool_bytes: 64 * kib, spool_bytes_total: 140 * kib, ..Limits::default() };
+    let yard = Yard::with_limits(Script::new().stdout("x".repeat(40 << 10)).exit(0), limits.clone()).await;
+    let mut ended = Vec::new();
+    for _ in 0..2 {
+        let handle = yard.start(options()).await;
+        yard.end(handle).await;
+        ended.push(handle);
+    }
+    yard.supervisor.shutdown().await;
+    let next = Yard::on(yard.place.clone(), Script::new(), limits).await;
+    assert_eq!(next.supervisor.list(next.owner).len(), 2);
+    let running = next.start(options()).await;
+    let kept: Vec<_> =
+        next.supervisor.list(next.owner).iter().map(|process| process.identity.handle).collect();
+    assert_eq!(kept, [running, ended[1]], "the older one gave way");
+}
+
+#[tokio::test(start_paused = true)]
+async fn restored_processes_are_listed_in_the_order_of_their_starts_before_new_ones() {
+    let place = tempfile::tempdir().unwrap();
+    for of in [2, 1, 3] {
+        save(place.path(), &running(of));
+    }
+    let (supervisor, _, _) = activated(&place).await;
+    let listed: Vec<_> = supervisor.list(owner(1)).iter().map(|process| process.identity.handle).collect();
+    assert_eq!(listed, [3, 2, 1].map(|of| Handle::from_bytes([of; 16])), "newest first");
+    supervisor.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_more_than_the_queue_to_the_journal_takes_is_published_from_the_records() {
+    // Three events each, which is more than the 4096 that are queued.
+    const PROCESSES: u32 = 1_400;
+    let disk = LosingStore::new();
+    let store = ManifestStore::new(disk.root());
+    for of in 0..PROCESSES {
+        let mut bytes = [0; 16];
+        bytes[..4].copy_from_slice(&of.to_be_bytes());
+        let mut manifest = manifest(0, owner(1));
+        manifest.identity.handle = Handle::from_bytes(bytes);
+        let mut minted = 0;
+        let ids = StableIds::generate(|id| {
+            minted += 1;
+            *id = bytes;
+            id[8] = minted;
+            true
+        });
+        manifest.ids = ids.unwrap();
+        store.create(&manifest).unwrap();
+        manifest.state = State::Running;
+        manifest.started_at = Some(manifest.created_at);
+        let at = manifest.created_at;
+        manifest.stop_requested = Some(StopRecord { reason: Reason::Killed, state: State::Running, at });
+        store.save_with(&manifest, Durability::Written).unwrap();
+    }
+    let limits = Limits { retained_per_session: PROCESSES, ..Limits::default() };
+    let supervisor = Supervisor::new(owner(1).session, limits, disk.root());
+    let journal = Journal::new();
+    supervisor.activate(journal.services()).await.unwrap();
+    // It gives the journal what there is for it first.
+    supervisor.shutdown().await;
+    let events = journal.events();
+    let ids: std::collections::HashSet<_> = events.iter().map(|event| event.id).collect();
+    assert_eq!(ids.len(), PROCESSES as usize * 3);
+    for process in supervisor.list(owner(1)).iter().take(50) {
+        assert_terminal_once(&events, process.identity.handle);
+    }
 }

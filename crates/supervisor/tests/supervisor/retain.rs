@@ -3,6 +3,7 @@
 use crate::common::{Yard, eventually, options, read_from};
 use procyard_core::{ErrorCode, Handle, Limits, State};
 use procyard_testkit::Script;
+use procyard_testkit::assertions::assert_noticed_once;
 
 async fn keeping(count: u32) -> Yard {
     let limits = Limits { retained_per_session: count, ..Limits::default() };
@@ -86,4 +87,30 @@ async fn a_restored_process_is_older_than_a_new_one() {
     let new = [ended(&next).await, ended(&next).await];
     eventually("the old one goes", || !kept(&next, &[old])[0]).await;
     assert_eq!(kept(&next, &new), [true, true]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_evicted_before_it_was_told_is_told_after_a_restart() {
+    let yard = keeping(1).await;
+    yard.journal.hang();
+    // Of one the end is to be published, of the other it is and the owner is to be told.
+    let unpublished = ended(&yard).await;
+    let next = ended(&yard).await;
+    eventually("the first goes", || kept(&yard, &[unpublished, next]) == [false, true]).await;
+    yard.journal.resume();
+    yard.journal.until("all is published", |journal| !journal.ends_of(next).is_empty()).await;
+    let untold = yard.background().await;
+    yard.end(untold).await;
+    yard.journal.until("it is published", |journal| !journal.ends_of(untold).is_empty()).await;
+    yard.journal.hang();
+    let silent = ended(&yard).await;
+    let last = ended(&yard).await;
+    eventually("both go", || kept(&yard, &[untold, silent, last]) == [false, false, true]).await;
+    yard.supervisor.shutdown().await;
+
+    let after = yard.restarted().await;
+    after.journal.until("it is published", |journal| journal.ends_of(silent).len() == 1).await;
+    assert_noticed_once(&after.supervisor.notices(after.owner), untold);
+    assert!(after.journal.ends_of(untold).is_empty(), "it was published before");
+    assert_eq!(kept(&after, &[untold, silent]), [false, false]);
 }

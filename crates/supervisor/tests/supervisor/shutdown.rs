@@ -1,7 +1,6 @@
 //! The end of a session: concurrent, bounded, idempotent, and honest about what it could not end.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::common::{Yard, code, eventually, options};
@@ -126,24 +125,24 @@ async fn a_stop_while_starting_is_recorded_as_what_it_was() {
 #[tokio::test(start_paused = true)]
 async fn a_service_that_hangs_keeps_no_shutdown() {
     let yard = Yard::new(Script::new()).await;
-    yard.journal.hangs.store(true, Ordering::SeqCst);
+    yard.journal.hang();
     yard.background().await;
     let began = Instant::now();
     yard.supervisor.shutdown().await;
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
-    yard.journal.hangs.store(false, Ordering::SeqCst);
+    yard.journal.resume();
     let next = yard.restarted().await;
     let handle = next.supervisor.list(next.owner)[0].identity.handle;
-    eventually("its end is published later", || next.journal.completions(handle).len() == 1).await;
+    eventually("its end is published later", || next.journal.ends_of(handle).len() == 1).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_queued_for_the_services_is_given_to_them_first() {
     let yard = Yard::new(Script::new()).await;
-    *yard.journal.failures.lock().unwrap() = 2;
+    yard.journal.fail_events(2);
     let handle = yard.background().await;
     yard.supervisor.shutdown().await;
-    assert_eq!(yard.journal.completions(handle).len(), 1);
+    assert_eq!(yard.journal.ends_of(handle).len(), 1);
     assert_eq!(yard.journal.noticed(), [handle]);
 }
 
@@ -177,7 +176,35 @@ async fn a_deadline_and_a_stop_and_the_exit_give_one_end() {
             tokio::join!(yard.stop(handle, StopKind::Kill, Duration::ZERO), yard.supervisor.shutdown());
         assert!(report.failed.is_empty());
         drop(stopped);
-        assert_eq!(yard.journal.completions(handle).len(), 1);
+        assert_eq!(yard.journal.ends_of(handle).len(), 1);
         assert_eq!(yard.journal.noticed(), [handle]);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tree_that_takes_all_the_time_it_may_has_not_failed() {
+    let stubborn = Script::new().on_terminate(Reaction::Ignore).unprovable();
+    let yard = Yard::new(stubborn.outsider(Duration::from_secs(3600))).await;
+    yard.background().await;
+    let played = yard.runner.last().unwrap();
+    // Grace, then nearly the whole of the proof bound, then the whole of the drain cap.
+    let taking_its_time = async {
+        let began = Instant::now();
+        loop {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            played.stdout("late ").await;
+            if began.elapsed() > Duration::from_millis(14_800) {
+                played.prove();
+            }
+        }
+    };
+    let began = Instant::now();
+    let report = tokio::select! {
+        report = yard.supervisor.shutdown() => report,
+        () = taking_its_time => unreachable!("it prints for ever"),
+    };
+    assert!((report.stopped, report.failed.is_empty()) == (1, true), "{report:?}");
+    assert!(began.elapsed() > Duration::from_millis(16_500), "{:?}", began.elapsed());
+    let listed = yard.supervisor.list(yard.owner);
+    assert_eq!(listed.iter().map(|process| process.state).collect::<Vec<_>>(), [State::Killed]);
 }

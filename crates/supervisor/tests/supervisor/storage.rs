@@ -64,11 +64,11 @@ async fn an_end_that_cannot_be_recorded_wakes_its_waiters_and_is_recorded_and_an
     let end = yard.end(handle).await;
     assert_eq!((end.state, end.storage_degraded), (State::Exited, true));
     assert_eq!(stored(&yard, handle).state, State::Running, "the disk still refuses");
-    assert!(yard.journal.completions(handle).is_empty(), "nothing is announced that is not on disk");
+    assert!(yard.journal.ends_of(handle).is_empty(), "nothing is announced that is not on disk");
     assert!(yard.journal.noticed().is_empty());
     assert_eq!(yard.supervisor.notices(yard.owner).len(), 1, "an owner that asks is told");
     faults.heal();
-    eventually("it is announced", || yard.journal.completions(handle).len() == 1).await;
+    eventually("it is announced", || yard.journal.ends_of(handle).len() == 1).await;
     eventually("and told", || yard.journal.noticed() == [handle]).await;
     let stored = stored(&yard, handle);
     assert_eq!((stored.state, stored.storage_degraded), (State::Exited, true));
@@ -151,7 +151,7 @@ async fn an_end_whose_record_is_refused_once_or_twice_is_recorded_by_the_next_tr
         assert_eq!((end.state, end.storage_degraded), (State::Exited, false), "{refusals}");
         assert_eq!(faults.failed(), refusals);
         assert_eq!(stored(&yard, handle).state, State::Exited);
-        assert_eq!(yard.journal.completions(handle).len(), 1);
+        assert_eq!(yard.journal.ends_of(handle).len(), 1);
     }
 }
 
@@ -194,7 +194,7 @@ async fn a_life_comes_to_its_end_whatever_call_is_refused() {
             Ok(handle) => {
                 let end = yard.end(handle).await;
                 assert_eq!((end.state, end.total_bytes), (State::Exited, 7), "call {call}");
-                eventually("it is announced", || yard.journal.completions(handle).len() == 1).await;
+                eventually("it is announced", || yard.journal.ends_of(handle).len() == 1).await;
                 let stored = stored(&yard, handle);
                 assert_eq!((stored.state, stored.spool.total_bytes), (State::Exited, 7), "call {call}");
                 yard.supervisor.shutdown().await;
@@ -229,4 +229,21 @@ async fn output_that_cannot_be_reached_is_not_called_damaged() {
     faults.heal();
     let (page, _) = next.read(yard.owner, &handle, read_from(0)).await.unwrap();
     assert_eq!(page.bytes, b"kept");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hand_over_that_the_disk_refuses_stands_and_is_recorded_with_the_end() {
+    let faults = Faults::none();
+    let yard = Yard::brittle(Script::new(), &faults).await;
+    let handle = yard.start(options()).await;
+    faults.fail(full_disk());
+    for _ in 0..2 {
+        assert!(yard.supervisor.hand_over(yard.owner, &handle, false).await.unwrap().handed_over);
+    }
+    faults.heal();
+    yard.runner.last().unwrap().exit(0).await;
+    yard.end(handle).await;
+    assert!(yard.supervisor.has_pending(yard.owner));
+    yard.supervisor.shutdown().await;
+    assert!(yard.restarted().await.supervisor.has_pending(yard.owner), "and it is known after a restart");
 }

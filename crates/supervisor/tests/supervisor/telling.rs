@@ -163,3 +163,16 @@ async fn a_notice_of_an_evicted_process_is_claimed_and_told_like_any_other() {
     drop(reply);
     assert!(!yard.supervisor.has_pending(yard.owner));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_that_is_dropped_takes_no_other_replys_claim_on_a_start_along() {
+    let yard = Yard::new(Script::new().exit(0)).await;
+    let (mut one, mut other) = (yard.supervisor.telling(yard.owner), yard.supervisor.telling(yard.owner));
+    one.starts();
+    other.starts();
+    drop(one);
+    let started = ended(&yard).await;
+    assert!(take(&mut yard.supervisor.telling(yard.owner)).is_empty(), "the other reply is going to tell it");
+    drop(other);
+    assert_eq!(take(&mut yard.supervisor.telling(yard.owner)), [started]);
+}

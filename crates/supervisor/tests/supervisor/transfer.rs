@@ -96,10 +96,8 @@ async fn notices_and_keys_follow_and_survive_a_restart_with_the_trail() {
     yard.end(handle).await;
     eventually("the notice is pushed", || yard.journal.noticed() == [handle]).await;
     yard.supervisor.transfer(owner(1), owner(2)).await.unwrap();
-    eventually("the notifier learns of the move", || {
-        *yard.journal.moves.lock().unwrap() == [(handle, owner(1), owner(2))]
-    })
-    .await;
+    eventually("the notifier learns of the move", || yard.journal.moves() == [(handle, owner(1), owner(2))])
+        .await;
     assert!(!yard.supervisor.has_pending(owner(1)));
     assert_eq!(yard.supervisor.notices(owner(2))[0].handle, handle);
     let key = |yard: &Yard, who| {
@@ -113,10 +111,7 @@ async fn notices_and_keys_follow_and_survive_a_restart_with_the_trail() {
     assert_eq!(next.supervisor.notices(owner(2))[0].handle, handle);
     assert_eq!((key(&next, owner(1)), key(&next, owner(2))), (None, Some(handle)));
     // A notice may have been left with the old owner.
-    eventually("the notifier is told again", || {
-        *next.journal.moves.lock().unwrap() == [(handle, owner(1), owner(2))]
-    })
-    .await;
+    eventually("the notifier is told again", || next.journal.moves() == [(handle, owner(1), owner(2))]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -173,4 +168,21 @@ async fn another_session_and_a_closed_loop_take_nothing() {
     assert_eq!(code(refused), ErrorCode::SupervisorShuttingDown);
     assert!(yard.supervisor.snapshot(owner(1), &handle).is_ok());
     assert!(yard.supervisor.transfer(owner(1), owner(1)).await.unwrap().moved.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn notices_of_evicted_processes_follow_and_those_of_other_loops_stay() {
+    let limits = Limits { retained_per_session: 1, ..Limits::default() };
+    let yard = Yard::with_limits(Script::new().exit(0), limits).await;
+    let mut told = Vec::new();
+    for of in [1, 3, 4] {
+        let background = StartOptions { background: true, ..options() };
+        told.push(yard.try_start_as(owner(of), background).await.unwrap());
+        eventually("it has ended", || yard.supervisor.has_pending(owner(of))).await;
+    }
+    let handles =
+        |of| -> Vec<_> { yard.supervisor.notices(owner(of)).iter().map(|notice| notice.handle).collect() };
+    eventually("two are evicted", || yard.supervisor.list(owner(3)).is_empty()).await;
+    yard.supervisor.transfer(owner(1), owner(2)).await.unwrap();
+    assert_eq!([handles(1), handles(2), handles(3)], [vec![], vec![told[0]], vec![told[1]]]);
 }

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::common::{Find, Yard, code, found, options, target};
-use procyard_core::{ErrorCode, Handle, Limits, State, StopKind};
-use procyard_supervisor::{StartOptions, TARGETS_MAX, Until, WaitMode, Waited};
+use procyard_core::{ErrorCode, Handle, Limits, State, StopKind, Stream};
+use procyard_supervisor::{Probe, StartOptions, TARGETS_MAX, Target, Until, WaitMode, Waited};
 use procyard_testkit::{DEADLINE, Script};
 use tokio::time::Instant;
 
@@ -237,4 +237,69 @@ async fn a_deadline_wakes_those_who_wait_for_the_end() {
     let waited = wait(&yard, WaitMode::All, Until::Exit, &[handle], DEADLINE).await;
     assert_eq!(waited[0].snapshot.as_ref().unwrap().state, State::TimedOut);
     assert!(began.elapsed() < limit + Duration::from_millis(100), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn as_many_as_may_be_waited_for_are_and_one_more_is_refused() {
+    let yard = Yard::new(Script::new()).await;
+    let missing: Vec<_> =
+        (0..=TARGETS_MAX).map(|of| Handle::from_bytes([u8::try_from(of).unwrap(); 16])).collect();
+    let most = wait(&yard, WaitMode::All, Until::Exit, &missing[..TARGETS_MAX], AT_ONCE).await;
+    assert!(most.len() == TARGETS_MAX && most.iter().all(|waited| waited.satisfied));
+    let targets = missing.iter().map(|handle| target(*handle, 0)).collect();
+    let more = yard.supervisor.wait(yard.owner, WaitMode::All, Until::Exit, targets, AT_ONCE).await;
+    assert_eq!(code(more.map(|waited| waited.len())), ErrorCode::InvalidArguments);
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_returns_with_the_first_that_is_satisfied() {
+    let yard = Yard::new(Script::new()).await;
+    let (first, second) = (yard.background().await, yard.background().await);
+    let played = yard.runner.played();
+    let began = Instant::now();
+    let exits = async {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        played[1].exit(0).await;
+    };
+    let both = [first, second];
+    let any = wait(&yard, WaitMode::Any, Until::Exit, &both, DEADLINE);
+    let (waited, ()) = tokio::join!(any, exits);
+    assert_eq!(satisfied(&waited), [false, true]);
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+}
+
+/// Writes down what it is fed, in order.
+#[derive(Default)]
+struct Told(Vec<String>);
+
+impl Probe for Told {
+    fn feed(&mut self, cursor: u64, _: Stream, bytes: &[u8]) -> bool {
+        self.0.push(format!("{} bytes at {cursor}", bytes.len()));
+        false
+    }
+
+    fn gap(&mut self, to: u64) {
+        self.0.push(format!("gap to {to}"));
+    }
+
+    fn finish(&mut self) {
+        self.0.push("end".to_owned());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gap_is_told_before_what_follows_it() {
+    let yard = Yard::new(Script::new().stdout("x".repeat(200 << 10)).exit(0)).await;
+    let handle = yard.start(StartOptions { spool_ceiling: Some(40 << 10), ..options() }).await;
+    yard.end(handle).await;
+    let yard = yard.restarted().await;
+    let told: Option<Box<dyn Probe>> = Some(Box::new(Told::default()));
+    let targets = vec![Target { handle, cursor: 0, probe: told }];
+    let waited = yard.supervisor.wait(yard.owner, WaitMode::All, Until::Probe, targets, DEADLINE).await;
+    let probe: Box<dyn std::any::Any> = waited.unwrap().remove(0).probe.unwrap();
+    let told = probe.downcast::<Told>().unwrap().0;
+    let from = yard.supervisor.snapshot(yard.owner, &handle).unwrap().retained_from;
+    assert!(from > 0 && told[0] == format!("gap to {from}"), "{told:?}");
+    assert!(told[1].ends_with(&format!("at {from}")) && told.last().unwrap() == "end", "{told:?}");
+    assert_eq!(told.iter().filter(|told| told.starts_with("gap")).count(), 1);
 }

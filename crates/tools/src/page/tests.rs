@@ -4,29 +4,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use procyard_core::{ErrorCode, State, Stream};
 use procyard_supervisor::StreamFilter;
+use procyard_testkit::strategies::{chunks, sizes};
 use procyard_text::{Renderer, safe_text};
 use proptest::prelude::*;
 
 use super::*;
 use crate::testing::{Recorded, now};
-
-/// Parts of a stream, whole and torn.
-const PARTS: [&[u8]; 14] = [
-    b"plain text ",
-    b"\n",
-    "日本語 🦀".as_bytes(),
-    b"\x1b[1;31mred\x1b[0m",
-    b"\x1b]0;title\x07",
-    b"\x1b[3",
-    b"\xe6\x97",
-    b"\xa5",
-    b"\xff",
-    b"\r\n",
-    b"50%\r",
-    "\u{202e}".as_bytes(),
-    b"\0",
-    "\u{9b}2K".as_bytes(),
-];
 
 fn look(limit: usize, encoding: Encoding) -> Look {
     Look { limit, encoding, collapse: false }
@@ -59,23 +42,12 @@ fn bytes_of(shown: &[Shown]) -> Vec<u8> {
     shown.iter().flat_map(|page| STANDARD.decode(&page.output).unwrap()).collect()
 }
 
-fn stream() -> impl Strategy<Value = Vec<(Stream, Vec<u8>)>> {
-    let part = (any::<bool>(), proptest::sample::select(&PARTS[..]));
-    let chunk =
-        part.prop_map(|(err, bytes)| (if err { Stream::Stderr } else { Stream::Stdout }, bytes.to_vec()));
-    proptest::collection::vec(chunk, 0..24)
-}
-
 fn filter() -> impl Strategy<Value = StreamFilter> {
     proptest::sample::select(vec![
         StreamFilter::Both,
         StreamFilter::Only(Stream::Stdout),
         StreamFilter::Only(Stream::Stderr),
     ])
-}
-
-fn limits() -> impl Strategy<Value = Vec<usize>> {
-    proptest::collection::vec(1_usize..40, 1..6)
 }
 
 fn recorded(chunks: &[(Stream, Vec<u8>)], streams: StreamFilter, per_read: usize) -> (Recorded, Vec<u8>) {
@@ -89,7 +61,7 @@ fn recorded(chunks: &[(Stream, Vec<u8>)], streams: StreamFilter, per_read: usize
 proptest! {
     #[test]
     fn pages_of_any_sizes_join_to_the_whole_text(
-        chunks in stream(), streams in filter(), limits in limits(), per_read in 4_usize..64,
+        chunks in chunks(24), streams in filter(), limits in sizes(39), per_read in 4_usize..64,
     ) {
         let (source, bytes) = recorded(&chunks, streams, per_read);
         let (shown, end) = pages(&source, 0, &limits, Encoding::SafeText);
@@ -100,7 +72,7 @@ proptest! {
 
     #[test]
     fn pages_of_a_running_process_go_on_when_it_has_ended(
-        chunks in stream(), streams in filter(), limits in limits(),
+        chunks in chunks(24), streams in filter(), limits in sizes(39),
     ) {
         let (mut source, bytes) = recorded(&chunks, streams, 64);
         source.state = State::Running;
@@ -112,7 +84,7 @@ proptest! {
 
     #[test]
     fn base64_pages_are_the_exact_bytes(
-        chunks in stream(), streams in filter(), limits in limits(), per_read in 1_usize..64,
+        chunks in chunks(24), streams in filter(), limits in sizes(39), per_read in 1_usize..64,
     ) {
         let (source, bytes) = recorded(&chunks, streams, per_read);
         let (shown, end) = pages(&source, 0, &limits, Encoding::Base64);
@@ -122,7 +94,7 @@ proptest! {
 
     #[test]
     fn around_a_hole_each_side_is_rendered_by_itself(
-        chunks in stream(), limits in limits(), at in 0_usize..200, len in 1_usize..20,
+        chunks in chunks(24), limits in sizes(39), at in 0_usize..200, len in 1_usize..20,
     ) {
         let (mut source, bytes) = recorded(&chunks, StreamFilter::Both, 64);
         let from = at.min(bytes.len());
@@ -142,7 +114,7 @@ proptest! {
 
     #[test]
     fn a_tail_is_an_end_of_the_text_within_the_limit(
-        chunks in stream(), bytes in 1_u64..200, limit in 1_usize..60,
+        chunks in chunks(24), bytes in 1_u64..200, limit in 1_usize..60,
     ) {
         let (source, all) = recorded(&chunks, StreamFilter::Both, usize::MAX);
         let shown = now(tail(&source, Tail::Bytes(bytes), &look(limit, Encoding::SafeText))).unwrap();

@@ -1,97 +1,23 @@
 //! What the tests of the supervisor share: a session on a temporary directory, on a scripted runner.
 pub(crate) mod crooked;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use procyard_core::{
-    ErrorCode, EventId, EventKind, ExecutionId, Handle, LifecycleEvent, Limits, LoopId, Origin, Owner,
-    SessionId, State, StopKind, Stream,
+    ErrorCode, EventKind, ExecutionId, Handle, Limits, LoopId, Origin, Owner, SessionId, State, StopKind,
+    Stream,
 };
 use procyard_runner::{CommandSpec, ProcessRequest, Runner, StdinMode, TerminalSize};
 use procyard_store::{Dir, FsDir};
 use procyard_supervisor::{
-    CommandRecord, CompletionNotifier, Lease, LifecyclePublisher, Notice, NoticeKind, Probe, ReadFrom,
-    ReadRequest, ServiceError, Services, Snapshot, StartOptions, Started, StopRequest, StreamFilter,
-    Supervisor, SupervisorError, Target, Until, WaitMode, Waited,
+    CommandRecord, Lease, Probe, ReadFrom, ReadRequest, Snapshot, StartOptions, Started, StopRequest,
+    StreamFilter, Supervisor, SupervisorError, Target, Until, WaitMode, Waited,
 };
-use procyard_testkit::{DEADLINE, Failure, Fault, Faults, FaultyDir, Operation, Script, ScriptedRunner};
+use procyard_testkit::{
+    DEADLINE, Failure, Fault, Faults, FaultyDir, Journal, Operation, Script, ScriptedRunner,
+};
 use tempfile::TempDir;
-
-/// Keeps what it is given.
-#[derive(Default)]
-pub(crate) struct Journal {
-    pub(crate) events: Mutex<Vec<LifecycleEvent>>,
-    pub(crate) notices: Mutex<Vec<(Owner, Notice)>>,
-    pub(crate) moves: Mutex<Vec<(Handle, Owner, Owner)>>,
-    /// How many publications fail before one is taken.
-    pub(crate) failures: Mutex<u32>,
-    /// How many notices fail before one is taken.
-    pub(crate) notice_failures: Mutex<u32>,
-    /// Whether publications never return.
-    pub(crate) hangs: AtomicBool,
-    /// How many publications panic before one is taken.
-    pub(crate) panics: Mutex<u32>,
-}
-
-impl Journal {
-    pub(crate) fn completions(&self, handle: Handle) -> Vec<EventId> {
-        let events = self.events.lock().unwrap();
-        let ends = events.iter().filter(|event| matches!(event.kind, EventKind::Completed | EventKind::Lost));
-        ends.filter(|event| event.identity.handle == handle).map(|event| event.id).collect()
-    }
-
-    pub(crate) fn noticed(&self) -> Vec<Handle> {
-        let notices = self.notices.lock().unwrap();
-        let ends = notices.iter().filter(|(_, notice)| notice.kind == NoticeKind::Completed);
-        ends.map(|(_, notice)| notice.handle).collect()
-    }
-}
-
-fn refusal() -> ServiceError {
-    ServiceError::from(Box::<dyn std::error::Error + Send + Sync>::from("not now"))
-}
-
-/// Counts down; true while there was something to count.
-fn counts_down(left: &Mutex<u32>) -> bool {
-    let mut left = left.lock().unwrap();
-    let fails = *left > 0;
-    *left -= u32::from(fails);
-    fails
-}
-
-#[async_trait]
-impl LifecyclePublisher for Journal {
-    async fn publish(&self, event: &LifecycleEvent) -> Result<(), ServiceError> {
-        if self.hangs.load(Ordering::SeqCst) {
-            std::future::pending::<()>().await;
-        }
-        assert!(!counts_down(&self.panics), "the publisher breaks down");
-        if counts_down(&self.failures) {
-            return Err(refusal());
-        }
-        self.events.lock().unwrap().push(event.clone());
-        Ok(())
-    }
-}
-
-#[async_trait]
-impl CompletionNotifier for Journal {
-    async fn notify(&self, owner: Owner, notice: &Notice) -> Result<(), ServiceError> {
-        if counts_down(&self.notice_failures) {
-            return Err(refusal());
-        }
-        self.notices.lock().unwrap().push((owner, notice.clone()));
-        Ok(())
-    }
-
-    async fn moved(&self, process: Handle, from: Owner, to: Owner) -> Result<(), ServiceError> {
-        self.moves.lock().unwrap().push((process, from, to));
-        Ok(())
-    }
-}
 
 pub(crate) fn owner(of: u8) -> Owner {
     Owner { session: SessionId::from_random([9; 16]), loop_id: LoopId::from_random([of; 16]) }
@@ -142,8 +68,8 @@ impl Yard {
         limits: Limits,
     ) -> Result<Self, SupervisorError> {
         let supervisor = Supervisor::new(owner(1).session, limits, root);
-        let journal = Arc::new(Journal::default());
-        supervisor.activate(Services::new(journal.clone(), journal.clone())).await?;
+        let journal = Journal::new();
+        supervisor.activate(journal.services()).await?;
         Ok(Self { supervisor, runner: ScriptedRunner::new(script), journal, owner: owner(1), place })
     }
 
@@ -233,16 +159,10 @@ impl Yard {
 
     /// The kinds and states of the events of one process, once `count` of them were published.
     pub(crate) async fn events(&self, handle: Handle, count: usize) -> Vec<(EventKind, State)> {
-        let of = || -> Vec<_> {
-            let events = self.journal.events.lock().unwrap();
-            let mine = events.iter().filter(|event| event.identity.handle == handle);
-            mine.map(|event| (event.kind, event.state)).collect()
-        };
-        let end = tokio::time::Instant::now() + DEADLINE;
-        while of().len() < count && tokio::time::Instant::now() < end {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        of()
+        self.journal
+            .until("the events are published", |journal| journal.events_of(handle).len() >= count)
+            .await;
+        self.journal.events_of(handle).iter().map(|event| (event.kind, event.state)).collect()
     }
 
     /// Names in the session's directory, without those of saves under way.
