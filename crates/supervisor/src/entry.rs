@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use procyard_core::{Handle, NotificationId, Owner, Reservation, Retained, State};
-use procyard_manifest::{Durability, Manifest, ManifestError, ManifestStore, StdinRecord};
+use procyard_manifest::{Durability, Manifest, ManifestError, ManifestStore, StdinRecord, TerminalRecord};
 use procyard_runner::TerminalSize;
 use procyard_spool::{Bounds, SpoolOptions, SpoolReader};
 use tokio::sync::{mpsc, watch};
@@ -259,7 +259,8 @@ impl Entry {
             last_output_at: manifest.last_output_at,
             storage_degraded: manifest.storage_degraded,
             teardown_failed: life.teardown_failed,
-            terminal: manifest.terminal.map(|size| TerminalSize { rows: size.rows, cols: size.cols }),
+            terminal: manifest.terminal.map(terminal_size),
+            initial_terminal: manifest.initial_terminal.map(terminal_size),
             stdin: self.stdin(manifest, life.state),
             pending_input: self.input.as_ref().map_or(0, |input| input.pending()),
             tier: manifest.tier.clone(),
@@ -292,6 +293,10 @@ impl Entry {
     pub(crate) fn touch(&self, tick: u64) {
         self.used.store(tick, Ordering::Relaxed);
     }
+}
+
+fn terminal_size(record: TerminalRecord) -> TerminalSize {
+    TerminalSize { rows: record.rows, cols: record.cols }
 }
 
 /// The notice of a terminal manifest.

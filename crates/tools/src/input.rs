@@ -4,7 +4,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use procyard_api::{DataEncoding, Encoding, InputArguments, InputResult};
+use procyard_api::{DataEncoding, Encoding, InputArguments, InputResult, OutputResult, View};
 use procyard_core::{Effects, ErrorCode, PublicError};
 use procyard_runner::TerminalSize;
 use procyard_supervisor::{InputRequest, StreamFilter, SupervisorError, Target, Telling, Until, WaitMode};
@@ -13,10 +13,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::keys;
-use crate::output::{millis, output_probe, result};
+use crate::output::{look_at, millis, output_probe, result};
 use crate::page::{Look, forward};
 use crate::render;
 use crate::reply::Answer;
+use crate::screen::terminal;
 use crate::source::Supervised;
 use crate::toolbox::Toolbox;
 
@@ -38,6 +39,10 @@ pub(crate) async fn input(
     if arguments.keys.is_some() && snapshot.terminal.is_none() {
         let message = "keys need a terminal; start it with tty: true, or send `data`";
         return Err(PublicError::new(ErrorCode::PtyUnavailable, message).field("keys"));
+    }
+    let screen = arguments.view == Some(View::Screen);
+    if screen {
+        terminal(&snapshot)?;
     }
     if arguments.cursor.is_some_and(|cursor| cursor > snapshot.total_bytes) {
         return Err(SupervisorError::CursorAhead { total_bytes: snapshot.total_bytes }.public());
@@ -61,7 +66,7 @@ pub(crate) async fn input(
     let written = |error: PublicError| error.effects(Effects::Started);
     if let Some(mut place) = place {
         let end = Instant::now() + patience;
-        let probe = output_probe(streams, &look);
+        let probe = if screen { None } else { output_probe(streams, &look) };
         let target = Target { handle, cursor: accepted.cursor_before, probe };
         let waited = place
             .wait(owner, WaitMode::Any, Until::Probe, vec![target], patience)
@@ -74,10 +79,14 @@ pub(crate) async fn input(
         }
     }
     let source = Supervised { supervisor, owner, handle, streams };
-    let shown =
-        forward(&source, arguments.cursor.unwrap_or(accepted.cursor_before), &look).await.map_err(written)?;
+    let (screen, shown) = if screen {
+        look_at(toolbox, &source, look.limit).await.map_err(written)?
+    } else {
+        let cursor = arguments.cursor.unwrap_or(accepted.cursor_before);
+        (None, forward(&source, cursor, &look).await.map_err(written)?)
+    };
     let pending_bytes = shown.snapshot.pending_input;
-    let output = result(shown);
+    let output = OutputResult { screen, ..result(shown) };
     let told = if output.status.is_terminal() { vec![handle] } else { Vec::new() };
     let text = render::process_output(&output, Encoding::SafeText);
     let result = InputResult { accepted_bytes: accepted.accepted_bytes, pending_bytes, output };

@@ -286,4 +286,6 @@ fn looks_binary(bytes: &[u8]) -> bool {
 }
 
 #[cfg(test)]
+mod compose;
+#[cfg(test)]
 mod tests;
