@@ -133,9 +133,10 @@ fn process_output() -> ToolDefinition {
         name: "ProcessOutput",
         title: "Read a process's output",
         description: "Reads what a process has printed, from a cursor on or from the end, and can wait: for more output, \
-                      for the end of the process, or until a pattern appears. Give the next_cursor of the last result as \
-                      cursor, so that nothing is repeated. To wait, use wait: any with a long timeout_ms in one call \
-                      instead of asking again and again."
+                      for the end of the process, or until a pattern appears. Of a full-screen program on a terminal it can \
+                      show the screen. Give the next_cursor of the last result as cursor, so that nothing is repeated. \
+                      To wait, use wait: any with a long timeout_ms in one call instead of asking again and again. Not \
+                      needed after a Bash call that has finished, unless its output was shortened."
             .to_owned(),
         input_schema: input_schema::<OutputArguments>(),
         output_schema: output_schema::<OutputReply>(),
@@ -149,7 +150,9 @@ fn process_input() -> ToolDefinition {
         title: "Write to a process",
         description: "Writes to the standard input or terminal of a running process that was started with stdin: true or \
                       tty: true: text, keys, end of file, or a new terminal size. Returns what the process printed since; \
-                      with yield_time_ms and quiet_ms it waits for the whole answer."
+                      with yield_time_ms and quiet_ms it waits for the whole answer. Not for input that is known beforehand: \
+                      give that to Bash as input. Not for ending a process: ProcessStop does that with everything it \
+                      started."
             .to_owned(),
         input_schema: input_schema::<InputArguments>(),
         output_schema: output_schema::<InputResult>(),

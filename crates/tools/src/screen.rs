@@ -58,16 +58,10 @@ impl Screens {
         snapshot: Snapshot,
         limit: usize,
     ) -> Result<(Screen, Shown), PublicError> {
-        let size = terminal(&snapshot)?;
-        let handle = snapshot.identity.handle;
-        let first = snapshot.initial_terminal.filter(|first| drawing::cells(*first) <= CELLS_MAX).unwrap_or(size);
-        let (mut drawing, snapshot) =
-            catch_up(self.take(&handle).unwrap_or_else(|| Drawing::new(first)), source, snapshot).await?;
-        // A change of the size behind the last byte is not in any page yet.
-        drawing.resize(terminal(&snapshot)?);
+        let (drawing, snapshot) = self.drawn(source, snapshot).await?;
         let screen = drawing.screen(limit);
         let ground = drawing.ground();
-        self.put_back(handle, drawing);
+        self.put_back(snapshot.identity.handle, drawing);
         let shown = Shown {
             output: String::new(),
             start_cursor: ground,
@@ -80,6 +74,27 @@ impl Screens {
             snapshot,
         };
         Ok((screen, shown))
+    }
+
+    /// Whether the program has asked for the application form of the cursor keys. Where its terminal cannot be drawn, it
+    /// counts as not.
+    pub(crate) async fn application_keys(&self, source: &dyn Source, snapshot: Snapshot) -> bool {
+        let Ok((drawing, snapshot)) = self.drawn(source, snapshot).await else { return false };
+        let application = drawing.application_keys();
+        self.put_back(snapshot.identity.handle, drawing);
+        application
+    }
+
+    /// The drawing of a process, taken out and up to date.
+    async fn drawn(&self, source: &dyn Source, snapshot: Snapshot) -> Result<(Drawing, Snapshot), PublicError> {
+        let size = terminal(&snapshot)?;
+        let first = snapshot.initial_terminal.filter(|first| drawing::cells(*first) <= CELLS_MAX);
+        let kept = self.take(&snapshot.identity.handle);
+        let drawing = kept.unwrap_or_else(|| Drawing::new(first.unwrap_or(size)));
+        let (mut drawing, snapshot) = catch_up(drawing, source, snapshot).await?;
+        // A change of the size behind the last byte is not in any page yet.
+        drawing.resize(terminal(&snapshot)?);
+        Ok((drawing, snapshot))
     }
 
     fn take(&self, handle: &Handle) -> Option<Drawing> {

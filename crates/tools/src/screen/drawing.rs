@@ -94,6 +94,11 @@ impl Drawing {
         self.next = self.next.max(page.next_cursor);
     }
 
+    /// Whether the program has asked for the application form of the cursor keys.
+    pub(super) fn application_keys(&self) -> bool {
+        self.emulator.application_keys()
+    }
+
     /// What is to be seen, within `limit` bytes of text.
     pub(super) fn screen(&self, limit: usize) -> Screen {
         let drawn_from = Some(self.drawn_from).filter(|from| *from > 0);

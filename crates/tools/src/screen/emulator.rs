@@ -118,6 +118,11 @@ impl Emulator {
         taken
     }
 
+    /// Whether the program has asked for the application form of the cursor keys (DECCKM).
+    pub(super) fn application_keys(&self) -> bool {
+        self.terminal.cursor_key_app_mode()
+    }
+
     /// What is to be seen, within `limit` bytes of text.
     pub(super) fn screen(&self, limit: usize) -> Screen {
         let lines = self.terminal.screen().visible_lines();
