@@ -51,6 +51,7 @@ pub struct BashArguments {
     /// longer than you want to wait: read it with `ProcessOutput`, end it with `ProcessStop`; you are notified when it ends.
     /// Never use nohup, setsid or a trailing & instead.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(extend("default" = false))]
     pub background: bool,
     /// Wait this many milliseconds; if the command still runs then, go on in the background and return its
     /// `process_id` with the output so far. For commands that are usually quick but may not be. With `background` it
@@ -71,6 +72,7 @@ pub struct BashArguments {
     /// Run in a real terminal. Only for programs that need one (editors, prompts that read the terminal): output
     /// then has terminal line endings, and stdout and stderr are one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(extend("default" = false))]
     pub tty: bool,
     /// Rows of the terminal. Needs `tty`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,6 +87,7 @@ pub struct BashArguments {
     /// Keep standard input open for `ProcessInput`; without it the command reads end of file at once. A terminal
     /// always has it open.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(extend("default" = false))]
     pub stdin: bool,
     /// Budget of `output` in this result, in bytes. Of longer output you get the beginning and the end; what is between
     /// stays readable with `ProcessOutput`.

@@ -40,6 +40,7 @@ pub struct InputArguments {
     pub keys: Option<Vec<String>>,
     /// End of input, after `data` and `keys`: closes a pipe; types ^D in a terminal.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(extend("default" = false))]
     pub eof: bool,
     /// New rows of the terminal, together with `cols`; applied first.
     #[serde(default, skip_serializing_if = "Option::is_none")]

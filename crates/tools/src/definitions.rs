@@ -221,7 +221,9 @@ mod tests {
     fn fields<'s>(schema: &'s Value, path: &str, found: &mut Vec<(String, &'s Value)>) {
         match schema {
             Value::Object(object) => {
-                for (name, property) in object.get("properties").and_then(Value::as_object).into_iter().flatten() {
+                for (name, property) in
+                    object.get("properties").and_then(Value::as_object).into_iter().flatten()
+                {
                     found.push((format!("{path}.{name}"), property));
                 }
                 for (key, value) in object {
@@ -253,8 +255,12 @@ mod tests {
     fn defaults_are_the_configured_ones_and_fit_their_schema() {
         let settings = LimitSettings { inline_bytes: 1000, spool_bytes: 1 << 20, ..LimitSettings::default() };
         let tools = definitions(&settings.resolve().unwrap(), Lasting::Possible, true);
-        let default = |tool: usize, argument: &str| tools[tool].input_schema["properties"][argument]["default"].clone();
-        assert_eq!([default(0, "limit_bytes"), default(1, "limit_bytes"), default(2, "limit_bytes")], [1000, 1000, 1000]);
+        let default =
+            |tool: usize, argument: &str| tools[tool].input_schema["properties"][argument]["default"].clone();
+        assert_eq!(
+            [default(0, "limit_bytes"), default(1, "limit_bytes"), default(2, "limit_bytes")],
+            [1000, 1000, 1000]
+        );
         assert_eq!((default(0, "max_output_bytes"), default(3, "grace_ms")), (json!(1 << 20), json!(5000)));
         assert_eq!(tools[0].input_schema["properties"]["max_output_bytes"]["maximum"], 1 << 20);
         for tool in &tools {

@@ -65,7 +65,9 @@ pub(crate) async fn input(
     let accepted = supervisor.input(owner, &handle, request).await;
     told.cancel();
     let accepted = accepted.map_err(|error| match error {
-        SupervisorError::StdinClosed(StdinClosed::Ended(_)) => ended(supervisor.snapshot(owner, &handle), error),
+        SupervisorError::StdinClosed(StdinClosed::Ended(_)) => {
+            ended(supervisor.snapshot(owner, &handle), error)
+        }
         other => other.public(),
     })?;
 
@@ -110,7 +112,10 @@ fn ended(snapshot: Result<Snapshot, SupervisorError>, error: SupervisorError) ->
     match snapshot.ok().and_then(|snapshot| Some((snapshot.state, snapshot.outcome?))) {
         Some((state, outcome)) => {
             let how = render::ending(state, outcome.exit_code, outcome.signal);
-            PublicError { message: format!("the process has ended ({how}); it takes no more input"), ..public }
+            PublicError {
+                message: format!("the process has ended ({how}); it takes no more input"),
+                ..public
+            }
         }
         None => public,
     }

@@ -83,7 +83,9 @@ mod tests {
 
     #[test]
     fn cursor_keys_have_an_application_form_and_others_do_not() {
-        for (key, bytes) in [("up", &b"\x1bOA"[..]), ("left", b"\x1bOD"), ("home", b"\x1bOH"), ("end", b"\x1bOF")] {
+        for (key, bytes) in
+            [("up", &b"\x1bOA"[..]), ("left", b"\x1bOD"), ("home", b"\x1bOH"), ("end", b"\x1bOF")]
+        {
             assert_eq!(bytes_of(key, true), Some(bytes), "{key}");
             assert!(has_application_form(key));
         }

@@ -116,7 +116,8 @@ fn screen(seen: &Screen) -> String {
         let _ = writeln!(text, "[highlighted in row {}: {}]", piece.row, piece.text);
     }
     if let Some(from) = seen.drawn_from {
-        let _ = writeln!(text, "[drawn from cursor {from} on; what was painted before and not since is missing]");
+        let _ =
+            writeln!(text, "[drawn from cursor {from} on; what was painted before and not since is missing]");
     }
     text
 }

@@ -86,7 +86,11 @@ impl Screens {
     }
 
     /// The drawing of a process, taken out and up to date.
-    async fn drawn(&self, source: &dyn Source, snapshot: Snapshot) -> Result<(Drawing, Snapshot), PublicError> {
+    async fn drawn(
+        &self,
+        source: &dyn Source,
+        snapshot: Snapshot,
+    ) -> Result<(Drawing, Snapshot), PublicError> {
         let size = terminal(&snapshot)?;
         let first = snapshot.initial_terminal.filter(|first| drawing::cells(*first) <= CELLS_MAX);
         let kept = self.take(&snapshot.identity.handle);

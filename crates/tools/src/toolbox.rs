@@ -104,7 +104,16 @@ impl Toolbox {
         };
         let definitions = definitions(supervisor.limits(), lasting, runner.is_some());
         let bash_schema = input_schema::<BashArguments>();
-        Self { supervisor, owner, runner, options, lasting, definitions, screens: Screens::default(), bash_schema }
+        Self {
+            supervisor,
+            owner,
+            runner,
+            options,
+            lasting,
+            definitions,
+            screens: Screens::default(),
+            bash_schema,
+        }
     }
 
     /// What a client is told of the tools.

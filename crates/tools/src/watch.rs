@@ -13,18 +13,26 @@ pub(crate) struct TextProbe {
     /// A page that collapses holds a trailing carriage return back.
     collapse: bool,
     renderer: Renderer,
-    text: String,
+    /// What is not complete yet has shown something, such as the newline in `ESC [ LF`, which is read when it is complete.
+    held: bool,
+    /// What a gap has completed shows something, and nobody was told.
+    due: bool,
 }
 
 impl TextProbe {
     pub(crate) fn new(streams: StreamFilter, collapse: bool) -> Self {
-        Self { streams, collapse, renderer: Renderer::new(), text: String::new() }
+        Self { streams, collapse, renderer: Renderer::new(), held: false, due: false }
     }
 
-    fn shows_something(&mut self) -> bool {
-        let shows = if self.collapse { self.text.contains(|ch| ch != '\r') } else { !self.text.is_empty() };
-        self.text.clear();
-        shows
+    fn shows(&self, text: &str) -> bool {
+        if self.collapse { text.contains(|ch| ch != '\r') } else { !text.is_empty() }
+    }
+
+    /// Takes bytes; whether their text, or what was held before, shows something.
+    fn push(&mut self, bytes: &[u8]) -> bool {
+        let mut text = String::new();
+        self.renderer.push(bytes, &mut text);
+        self.shows(&text)
     }
 }
 
@@ -33,11 +41,25 @@ impl Probe for TextProbe {
         if !self.streams.accepts(stream) {
             return false;
         }
-        self.renderer.push(bytes, &mut self.text);
-        self.shows_something()
+        let due = std::mem::take(&mut self.due);
+        let mut ahead = self.renderer.clone();
+        ahead.push(bytes, &mut String::new());
+        if ahead.pending() == self.renderer.pending() + bytes.len() {
+            // All of it belongs to what was incomplete before.
+            self.held |= self.push(bytes);
+            return due;
+        }
+        let complete = bytes.len().saturating_sub(ahead.pending());
+        let shows = std::mem::take(&mut self.held) | self.push(&bytes[..complete]);
+        self.held = self.push(&bytes[complete..]);
+        due | shows
     }
 
     fn gap(&mut self, _: u64) {
+        // What is incomplete here stays so, and is shown.
+        let mut text = String::new();
+        self.renderer.finish(&mut text);
+        self.due |= std::mem::take(&mut self.held) | self.shows(&text);
         self.renderer = Renderer::resynchronising();
     }
 
@@ -78,6 +100,21 @@ mod tests {
         check(false, &[(Stdout, "\r")], true);
         check(true, &[(Stdout, "\r")], false);
         check(true, &[(Stdout, "\r"), (Stdout, "5%")], true);
+    }
+
+    #[test]
+    fn what_an_incomplete_sequence_contains_wakes_nobody_before_it_is_complete() {
+        use Stream::Stdout;
+        check(false, &[(Stdout, "\x1b[\n")], false);
+        check(false, &[(Stdout, "\x1b["), (Stdout, "\n")], false);
+        check(false, &[(Stdout, "\x1b["), (Stdout, "\n"), (Stdout, "m")], true);
+        check(false, &[(Stdout, "\x1b["), (Stdout, "m")], false);
+        check(false, &[(Stdout, "\x1b[\n"), (Stdout, "\x1b[")], true);
+        check(false, &[(Stdout, "x\x1b[")], true);
+        let mut probe = TextProbe::new(StreamFilter::Both, false);
+        assert!(!probe.feed(0, Stdout, b"\xe6\x97"));
+        probe.gap(9);
+        assert!(probe.feed(9, Stdout, b"\xa5"), "half a character before a gap is shown");
     }
 
     #[test]

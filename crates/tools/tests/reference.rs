@@ -69,7 +69,7 @@ async fn page() -> String {
         page.push_str(&tables::result(tool));
         let _ = writeln!(page, "\nErrors: {}.\n", errors::of(tool.name));
         let example = examples::carried_out(tool.name).await;
-        let _ = writeln!(page, "{}\n\n```json\n{}\n```\n", example.about, pretty(&example.call));
+        let _ = writeln!(page, "{}\n\n```json\n{}\n```\n", example.about, call(tool.name, &example.arguments));
         let _ = writeln!(page, "```json\n{}\n```\n", pretty(&example.result));
         let _ = writeln!(page, "As text:\n\n```text\n{}```\n", example.text);
     }
@@ -78,6 +78,11 @@ async fn page() -> String {
     page.push_str("## Errors\n\n");
     page.push_str(&errors::table());
     page
+}
+
+/// A call as a client sends it, its name first.
+fn call(name: &str, arguments: &Value) -> String {
+    format!("{{\n  \"name\": \"{name}\",\n  \"arguments\": {}\n}}", pretty(arguments).replace('\n', "\n  "))
 }
 
 fn pretty(value: &Value) -> String {
@@ -115,7 +120,9 @@ async fn every_call_that_the_documentation_shows_fits_its_schema() {
     let mut calls = 0;
     for page in pages.iter().filter(|page| page.extension().is_some_and(|extension| extension == "md")) {
         for block in blocks(&fs::read_to_string(page).unwrap()) {
-            let (Some(name), Some(arguments)) = (block["name"].as_str(), block.get("arguments")) else { continue };
+            let (Some(name), Some(arguments)) = (block["name"].as_str(), block.get("arguments")) else {
+                continue;
+            };
             let tool = tools.iter().find(|tool| tool.name == name);
             let tool = tool.unwrap_or_else(|| panic!("{}: there is no tool {name}", page.display()));
             if let Err(error) = jsonschema::validate(&tool.input_schema, arguments) {

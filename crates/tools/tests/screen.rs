@@ -10,7 +10,8 @@ use procyard_testkit::Script;
 use serde_json::{Value, json};
 
 /// An editor that has painted its file.
-const EDITOR: &str = "\x1b[?1049h\x1b]2;notes.txt\x07\x1b[2J\x1b[Hfirst\r\nsecond\x1b[10;1H-- INSERT --\x1b[2;4H";
+const EDITOR: &str =
+    "\x1b[?1049h\x1b]2;notes.txt\x07\x1b[2J\x1b[Hfirst\r\nsecond\x1b[10;1H-- INSERT --\x1b[2;4H";
 
 async fn on_terminal(yard: &Yard) -> String {
     id(&yard.bash(json!({"background": true, "tty": true, "rows": 10, "cols": 40})).await)
@@ -22,7 +23,9 @@ async fn screen(yard: &Yard, process: &str, arguments: Value) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn a_screen_is_what_a_person_would_see_while_it_runs_and_after() {
-    let yard = Yard::new(Script::new().stdout("$ edit\r\n").stdout(EDITOR).pause(Duration::from_secs(9)).exit(0)).await;
+    let yard =
+        Yard::new(Script::new().stdout("$ edit\r\n").stdout(EDITOR).pause(Duration::from_secs(9)).exit(0))
+            .await;
     let process = on_terminal(&yard).await;
     let arguments = json!({"process_id": process, "view": "screen", "wait": "any", "quiet_ms": 100});
     let reply = call(&yard.tools, "ProcessOutput", arguments).await;
@@ -33,7 +36,8 @@ async fn a_screen_is_what_a_person_would_see_while_it_runs_and_after() {
     assert_eq!((&seen["alternate"], seen.get("drawn_from")), (&json!(true), None));
     assert_eq!((&reply.structured["output"], &reply.structured["status"]), (&json!(""), &json!("running")));
     assert_eq!(reply.structured["next_cursor"], reply.structured["total_bytes"]);
-    let head = "[alternate screen of 10 rows and 40 columns; cursor at row 2, column 4; title: notes.txt]\nfirst\n";
+    let head =
+        "[alternate screen of 10 rows and 40 columns; cursor at row 2, column 4; title: notes.txt]\nfirst\n";
     assert!(reply.text.starts_with(head), "{}", reply.text);
     yard.ended(&process).await;
     let after = screen(&yard, &process, json!({})).await;
@@ -58,7 +62,10 @@ async fn a_key_and_a_size_show_what_they_did() {
     screen(&yard, &process, json!({"wait": "any"})).await;
     let ask = json!({"process_id": process, "view": "screen", "yield_time_ms": 1000, "quiet_ms": 100});
     let key = yard.call("ProcessInput", with(ask.clone(), json!({"keys": ["up", "up"], "data": "x"}))).await;
-    assert_eq!((&key["accepted_bytes"], &key["screen"]["rows"]), (&json!(7), &json!(["one", "two", "three", "x"])));
+    assert_eq!(
+        (&key["accepted_bytes"], &key["screen"]["rows"]),
+        (&json!(7), &json!(["one", "two", "three", "x"]))
+    );
     assert_eq!(key["screen"]["cursor"], json!({"row": 2, "col": 2, "visible": true}));
     let sized = yard.call("ProcessInput", with(ask, json!({"rows": 4, "cols": 20}))).await;
     assert_eq!(sized["screen"]["size"], json!({"rows": 4, "cols": 20}));

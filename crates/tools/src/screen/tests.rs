@@ -66,7 +66,12 @@ fn where_a_wait_goes_on_no_sequence_is_torn() {
 
 #[test]
 fn what_is_missing_is_told() {
-    let source = Recorded { retained_from: 20_000, ..running(&[&b"\x1b]2;t\x07\x1b[?1049h".repeat(2)[..], &b"x".repeat(20_000), b"\x1b[H\x1b[2Jnow"].concat()) };
+    let source = Recorded {
+        retained_from: 20_000,
+        ..running(
+            &[&b"\x1b]2;t\x07\x1b[?1049h".repeat(2)[..], &b"x".repeat(20_000), b"\x1b[H\x1b[2Jnow"].concat(),
+        )
+    };
     let (screen, _) = look(&Screens::default(), &source);
     assert_eq!((screen.rows, screen.drawn_from), (vec!["now".to_owned()], Some(20_000)));
     assert!(screen.alternate && screen.title.as_deref() == Some("t"), "the beginning is kept");
@@ -98,15 +103,14 @@ fn what_costs_too_much_is_left_out_but_for_the_end() {
 
 #[test]
 fn each_part_is_drawn_at_the_size_that_was_in_force() {
-    let mut source = running(b"0123456789\r\nabcdef");
-    source.resizes = vec![(12, 5, 4)];
-    let first = TerminalSize { rows: 5, cols: 10 };
-    let last = TerminalSize { rows: 5, cols: 8 };
+    let mut source = running(b"\x1b[1;9Hx\x1b[2;9Hy\x1b[3;9Hz");
+    source.resizes = vec![(7, 5, 8), (14, 5, 10)];
+    let first = TerminalSize { rows: 5, cols: 4 };
+    let last = TerminalSize { rows: 5, cols: 20 };
     let snapshot = Snapshot { terminal: Some(last), initial_terminal: Some(first), ..process(&source) };
     let (screen, _) = look_of(&Screens::default(), &source, snapshot);
-    // Reflown at four columns and at eight again, as a terminal does.
-    assert_eq!(screen.rows, ["01234567", "89", "abcdef"]);
-    assert_eq!((screen.size.rows, screen.size.cols), (5, 8));
+    assert_eq!(screen.rows, ["   x", "       y", "        z"]);
+    assert_eq!((screen.size.rows, screen.size.cols), (5, 20));
 }
 
 #[test]

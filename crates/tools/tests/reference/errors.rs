@@ -54,14 +54,20 @@ fn meaning(code: Code) -> &'static str {
         Code::InvalidSettings => "A configured value cannot be. No tool answers it.",
         Code::ProcessQuotaExceeded => "Too many processes run. Stop one, or wait for the end of one.",
         Code::OutputQuotaExceeded => "Too much output is kept, or too many calls wait.",
-        Code::LifetimeEnforcementUnavailable => "Not everything that the command starts could be ended; nothing was started.",
+        Code::LifetimeEnforcementUnavailable => {
+            "Not everything that the command starts could be ended; nothing was started."
+        }
         Code::ProcessNotificationsUnsupported => "Nothing may outlive its call here.",
-        Code::SpawnFailed => "The command could not be executed: not found, not executable, no permission, no such directory.",
+        Code::SpawnFailed => {
+            "The command could not be executed: not found, not executable, no permission, no such directory."
+        }
         Code::ProcessSetupFailed => "Something around the command could not be set up.",
         Code::PtyUnavailable => "There is no terminal to be had, or the process has none.",
         Code::NotFound => "There is no such process, or it is somebody else's.",
         Code::StdinClosed => "The process takes no input, or no more.",
-        Code::InputBackpressure => "The process has not read what was written before; nothing of this was taken.",
+        Code::InputBackpressure => {
+            "The process has not read what was written before; nothing of this was taken."
+        }
         Code::CursorGap => "Bytes at the cursor are no longer kept. The tools say `gap` instead.",
         Code::CursorAhead => "The cursor lies beyond the end of the output.",
         Code::TimedOut | Code::Interrupted | Code::Terminated | Code::Killed | Code::LostOnRestore => {

@@ -19,7 +19,7 @@ const DURATION: u64 = 1204;
 /// A call and its result, as a client sees them.
 pub(crate) struct Example {
     pub(crate) about: &'static str,
-    pub(crate) call: Value,
+    pub(crate) arguments: Value,
     pub(crate) result: Value,
     pub(crate) text: String,
 }
@@ -37,7 +37,8 @@ pub(crate) async fn carried_out(tool: &str) -> Example {
 }
 
 async fn bash() -> Example {
-    let script = Script::new().stdout("running 3 tests\n").stderr("warning: unused\n").pause(ms(DURATION)).exit(101);
+    let script =
+        Script::new().stdout("running 3 tests\n").stderr("warning: unused\n").pause(ms(DURATION)).exit(101);
     let yard = Yard::new(script).await;
     let arguments = json!({"command": "cargo test", "timeout": 300, "description": "unit tests"});
     finish(&yard, "A command that fails is a normal result:", "Bash", arguments).await
@@ -61,13 +62,20 @@ async fn process_input() -> Example {
     let arguments = json!({
         "process_id": id(&started), "keys": ["down"], "view": "screen", "yield_time_ms": 2000, "quiet_ms": 200
     });
-    finish(&yard, "A key in a full-screen program, and what the screen shows then:", "ProcessInput", arguments).await
+    finish(
+        &yard,
+        "A key in a full-screen program, and what the screen shows then:",
+        "ProcessInput",
+        arguments,
+    )
+    .await
 }
 
 async fn process_stop() -> Example {
     let yard = Yard::new(Script::new()).await;
     let process = yard.background().await;
-    finish(&yard, "Ending a server and everything it started:", "ProcessStop", json!({"process_id": process})).await
+    finish(&yard, "Ending a server and everything it started:", "ProcessStop", json!({"process_id": process}))
+        .await
 }
 
 async fn process_list() -> Example {
@@ -90,13 +98,14 @@ async fn finish(yard: &Yard, about: &'static str, tool: &str, arguments: Value) 
         Value::Array(entries) => id(&entries[0]),
         _ => id(&reply.structured),
     };
-    let text = times(&reply.structured).into_iter().fold(reply.text.clone(), |text, time| text.replace(&time, TIME));
-    let mut call = json!({"name": tool, "arguments": arguments});
+    let text =
+        times(&reply.structured).into_iter().fold(reply.text.clone(), |text, time| text.replace(&time, TIME));
+    let mut arguments = arguments;
     let mut result = reply.structured.clone();
-    fix(&mut call, &process);
+    fix(&mut arguments, &process);
     fix(&mut result, &process);
     let text = text.replace(&process, HANDLE);
-    Example { about, call, result, text: lasted(&text) }
+    Example { about, arguments, result, text: lasted(&text) }
 }
 
 fn times(value: &Value) -> Vec<String> {

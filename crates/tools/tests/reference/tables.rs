@@ -31,8 +31,8 @@ pub(crate) fn result(tool: &ToolDefinition) -> String {
     let mut text = String::new();
     for form in &forms {
         if forms.len() > 1 {
-            let names: Vec<String> = properties(form).take(1).map(|(name, _)| format!("`{name}`")).collect();
-            let _ = writeln!(text, "The form with {}:\n", names.concat());
+            let of = if form["properties"].get("results").is_some() { "process_ids" } else { "process_id" };
+            let _ = writeln!(text, "Of `{of}`:\n");
         }
         text.push_str(&fields(form));
         text.push('\n');
@@ -85,7 +85,11 @@ fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
 
 fn kind(property: &Value) -> String {
     if let Some(Value::Array(words)) = property.get("enum") {
-        return words.iter().map(|word| format!("`{}`", word.as_str().unwrap())).collect::<Vec<_>>().join(" ");
+        return words
+            .iter()
+            .map(|word| format!("`{}`", word.as_str().unwrap()))
+            .collect::<Vec<_>>()
+            .join(" ");
     }
     match (property["type"].as_str(), property["format"].as_str()) {
         (Some("array"), _) => format!("array of {}", kind_of_items(&property["items"])),
@@ -109,6 +113,7 @@ fn limits(property: &Value) -> String {
     let number = |key: &str| property.get(key).and_then(Value::as_u64);
     let between = |low: Option<u64>, high: Option<u64>, unit: &str| match (low, high) {
         (Some(low), Some(high)) => Some(format!("{low}–{high}{unit}")),
+        (Some(1), None) if !unit.is_empty() => Some("not empty".to_owned()),
         (Some(low), None) if low > 0 => Some(format!("at least {low}{unit}")),
         (None, Some(high)) => Some(format!("at most {high}{unit}")),
         _ => None,
