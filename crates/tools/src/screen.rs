@@ -42,10 +42,17 @@ const KEPT_MAX: usize = 8;
 const KEPT_CELLS_MAX: usize = 500_000;
 
 /// The drawings of one owner's processes.
-#[derive(Default)]
 pub(crate) struct Screens {
+    /// Cells that a look paints at most.
+    work: u64,
     /// The one used last is the last. Guards the list only: a drawing is taken out while it is worked on.
     kept: Mutex<Vec<(Handle, Drawing)>>,
+}
+
+impl Default for Screens {
+    fn default() -> Self {
+        Self { work: WORK_MAX, kept: Mutex::default() }
+    }
 }
 
 impl Screens {
@@ -95,7 +102,7 @@ impl Screens {
         let first = snapshot.initial_terminal.filter(|first| drawing::cells(*first) <= CELLS_MAX);
         let kept = self.take(&snapshot.identity.handle);
         let drawing = kept.unwrap_or_else(|| Drawing::new(first.unwrap_or(size)));
-        let (mut drawing, snapshot) = catch_up(drawing, source, snapshot).await?;
+        let (mut drawing, snapshot) = catch_up(drawing, source, snapshot, self.work).await?;
         // A change of the size behind the last byte is not in any page yet.
         drawing.resize(terminal(&snapshot)?);
         Ok((drawing, snapshot))
@@ -148,9 +155,9 @@ async fn catch_up(
     mut drawing: Drawing,
     source: &dyn Source,
     mut snapshot: Snapshot,
+    mut work: u64,
 ) -> Result<(Drawing, Snapshot), PublicError> {
     let oldest = snapshot.total_bytes.saturating_sub(DRAWN_MAX).max(snapshot.retained_from);
-    let mut work = WORK_MAX;
     if drawing.next() < oldest {
         if drawing.next() == 0 {
             // The beginning is kept whatever falls out: it often says which screen it is, and the title.

@@ -27,13 +27,6 @@ impl TextProbe {
     fn shows(&self, text: &str) -> bool {
         if self.collapse { text.contains(|ch| ch != '\r') } else { !text.is_empty() }
     }
-
-    /// Takes bytes; whether their text, or what was held before, shows something.
-    fn push(&mut self, bytes: &[u8]) -> bool {
-        let mut text = String::new();
-        self.renderer.push(bytes, &mut text);
-        self.shows(&text)
-    }
 }
 
 impl Probe for TextProbe {
@@ -42,17 +35,25 @@ impl Probe for TextProbe {
             return false;
         }
         let due = std::mem::take(&mut self.due);
-        let mut ahead = self.renderer.clone();
-        ahead.push(bytes, &mut String::new());
-        if ahead.pending() == self.renderer.pending() + bytes.len() {
+        let before = self.renderer.pending();
+        let mut text = String::new();
+        self.renderer.push(bytes, &mut text);
+        let pending = self.renderer.pending();
+        if pending == before + bytes.len() {
             // All of it belongs to what was incomplete before.
-            self.held |= self.push(bytes);
+            self.held |= self.shows(&text);
             return due;
         }
-        let complete = bytes.len().saturating_sub(ahead.pending());
-        let shows = std::mem::take(&mut self.held) | self.push(&bytes[..complete]);
-        self.held = self.push(&bytes[complete..]);
-        due | shows
+        let held = std::mem::take(&mut self.held);
+        let mut incomplete = String::new();
+        match bytes.len().checked_sub(pending) {
+            Some(complete) => Renderer::new().push(&bytes[complete..], &mut incomplete),
+            // It began with the last byte before, which had no text.
+            None => incomplete.clone_from(&text),
+        }
+        self.held = self.shows(&incomplete);
+        text.truncate(text.len().saturating_sub(incomplete.len()));
+        due | held | self.shows(&text)
     }
 
     fn gap(&mut self, _: u64) {
@@ -111,6 +112,11 @@ mod tests {
         check(false, &[(Stdout, "\x1b["), (Stdout, "m")], false);
         check(false, &[(Stdout, "\x1b[\n"), (Stdout, "\x1b[")], true);
         check(false, &[(Stdout, "x\x1b[")], true);
+        check(false, &[(Stdout, "\x1b[\x1b[\n")], false);
+        check(false, &[(Stdout, "\x1b]x\x1b"), (Stdout, "[\n")], false);
+        let mut probe = TextProbe::new(StreamFilter::Both, false);
+        assert!(!probe.feed(0, Stdout, b"\xe2"));
+        assert!(probe.feed(1, Stdout, b"\xe2"), "the first one is no character");
         let mut probe = TextProbe::new(StreamFilter::Both, false);
         assert!(!probe.feed(0, Stdout, b"\xe6\x97"));
         probe.gap(9);

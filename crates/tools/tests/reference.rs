@@ -69,7 +69,8 @@ async fn page() -> String {
         page.push_str(&tables::result(tool));
         let _ = writeln!(page, "\nErrors: {}.\n", errors::of(tool.name));
         let example = examples::carried_out(tool.name).await;
-        let _ = writeln!(page, "{}\n\n```json\n{}\n```\n", example.about, call(tool.name, &example.arguments));
+        let _ =
+            writeln!(page, "{}\n\n```json\n{}\n```\n", example.about, call(tool.name, &example.arguments));
         let _ = writeln!(page, "```json\n{}\n```\n", pretty(&example.result));
         let _ = writeln!(page, "As text:\n\n```text\n{}```\n", example.text);
     }

@@ -93,12 +93,11 @@ fn of_a_flood_the_end_is_drawn() {
 fn what_costs_too_much_is_left_out_but_for_the_end() {
     let flood = [b"\x1b[2J".repeat(100_000), b"\x1b[Hend".to_vec()].concat();
     let source = running(&flood);
-    let huge = Snapshot { terminal: Some(TerminalSize { rows: 500, cols: 500 }), ..process(&source) };
-    let began = std::time::Instant::now();
-    let (screen, _) = look_of(&Screens::default(), &source, huge);
+    let large = Snapshot { terminal: Some(TerminalSize { rows: 100, cols: 100 }), ..process(&source) };
+    let screens = Screens { work: 1_000_000, ..Screens::default() };
+    let (screen, _) = look_of(&screens, &source, large);
     assert_eq!(screen.rows, ["end"]);
     assert_eq!(screen.drawn_from, Some(flood.len() as u64 - LATEST));
-    assert!(began.elapsed() < std::time::Duration::from_secs(60), "{:?}", began.elapsed());
 }
 
 #[test]

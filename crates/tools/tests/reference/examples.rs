@@ -90,7 +90,7 @@ fn ms(ms: u64) -> Duration {
 }
 
 /// Carries a call out, holds its result against the schema, and gives what differs from run to run fixed values.
-async fn finish(yard: &Yard, about: &'static str, tool: &str, arguments: Value) -> Example {
+async fn finish(yard: &Yard, about: &'static str, tool: &str, mut arguments: Value) -> Example {
     let reply = call(&yard.tools, tool, arguments.clone()).await;
     assert!(!reply.is_error, "{}", reply.structured);
     reply.handed_to_transport();
@@ -100,7 +100,6 @@ async fn finish(yard: &Yard, about: &'static str, tool: &str, arguments: Value) 
     };
     let text =
         times(&reply.structured).into_iter().fold(reply.text.clone(), |text, time| text.replace(&time, TIME));
-    let mut arguments = arguments;
     let mut result = reply.structured.clone();
     fix(&mut arguments, &process);
     fix(&mut result, &process);
