@@ -242,8 +242,7 @@ async fn a_tail_and_a_cursor_inside_a_character_begin_at_the_same_place() {
 
 #[tokio::test(start_paused = true)]
 async fn a_line_without_an_end_is_shown_and_read_on_at_its_cursor() {
-    let line: String =
-        (0..400_000).map(|at| char::from(b'a' + (at % 26) as u8)).collect::<String>() + "日本語";
+    let line: String = (b'a'..=b'z').cycle().take(400_000).map(char::from).collect::<String>() + "日本語";
     let yard = Yard::new(Script::new().stdout(&line).exit(0)).await;
     let result = yard.bash(json!({})).await;
     let output = result["output"].as_str().unwrap();
