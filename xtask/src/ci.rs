@@ -55,7 +55,8 @@ impl Step {
         match self {
             Self::Fmt => fmt::run(),
             Self::Layers => layers::run(&layers::Args::default()),
-            Self::Docs => docs::run(),
+            // The page that has to be compiled for is compared by the test suite.
+            Self::Docs => docs::references_hold(),
             Self::Clippy => clippy::run(),
             Self::Test => test::run(&test::Args::default()),
             Self::Doc => doc::run(),

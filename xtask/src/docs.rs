@@ -1,10 +1,12 @@
-//! `docs`: every test that a page of `docs/` names exists, and every claim of a table says which test shows it.
+//! `docs`: every test that a page of `docs/` names exists, every claim of a table says which test shows it, and the page
+//! that is made from the schemas of the tools is up to date.
 //!
 //! A page names a test as `` `folder/file.rs::name` ``, from `crates/` on. The name is that of a function with a test
 //! attribute, of a trial (which is a string), or of a rule of the conformance suite (`rules! { ... }`). A table whose
 //! last column is called *shown by* names at least one test in each row.
 //!
-//! Whether a test shows what the page says is for people to read.
+//! Whether a test shows what the page says is for people to read. `docs/tools.md` is made by a test of the tools, which
+//! knows the schemas: here it is only run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,7 +17,34 @@ use proc_macro2::{Delimiter, LexError, TokenStream, TokenTree};
 
 use crate::command;
 
-pub(crate) fn run() -> anyhow::Result<()> {
+/// Makes `docs/tools.md` instead of comparing it, in the test that does either.
+const WRITE_VARIABLE: &str = "PROCYARD_WRITE_DOCS";
+
+/// What `docs` takes.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Args {
+    /// Write docs/tools.md anew from the schemas, instead of comparing it with them
+    #[arg(long)]
+    write: bool,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    tools_page(args.write)?;
+    references_hold()
+}
+
+/// Runs the test that makes or compares the page of the tools.
+fn tools_page(write: bool) -> anyhow::Result<()> {
+    let mut cargo = command::cargo(["test", "--quiet", "--package", "procyard-tools", "--test", "reference"]);
+    if write {
+        // The other tests read the page meanwhile.
+        cargo.env(WRITE_VARIABLE, "1").args(["--", "the_page_is_what_the_schemas_say"]);
+    }
+    command::run(&mut cargo)
+}
+
+/// Checks what the pages name. Compiles nothing.
+pub(crate) fn references_hold() -> anyhow::Result<()> {
     let root = command::root();
     let (mut named, mut problems) = (0, Vec::new());
     let mut sources = Sources { crates: &root.join("crates"), known: BTreeMap::new() };

@@ -40,8 +40,8 @@ enum Verb {
     Fmt,
     /// Check what each crate depends on, and who may lift the guarded lints
     Layers(layers::Args),
-    /// Check that the tests which the pages of docs/ name exist
-    Docs,
+    /// Check that the tests which the pages of docs/ name exist, and that docs/tools.md says what the schemas say
+    Docs(docs::Args),
     /// Lint every target of every crate, warnings denied
     Clippy,
     /// Run the whole test suite, doc tests too
@@ -64,7 +64,7 @@ impl Verb {
             Self::Ci(args) => ci::run(args),
             Self::Fmt => fmt::run(),
             Self::Layers(args) => layers::run(args),
-            Self::Docs => docs::run(),
+            Self::Docs(args) => docs::run(args),
             Self::Clippy => clippy::run(),
             Self::Test(args) => test::run(args),
             Self::Doc => doc::run(),

@@ -51,6 +51,7 @@ pub struct BashArguments {
     /// longer than you want to wait: read it with `ProcessOutput`, end it with `ProcessStop`; you are notified when it ends.
     /// Never use nohup, setsid or a trailing & instead.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(extend("default" = false))]
     pub background: bool,
     /// Wait this many milliseconds; if the command still runs then, go on in the background and return its
     /// `process_id` with the output so far. For commands that are usually quick but may not be. With `background` it
@@ -71,21 +72,25 @@ pub struct BashArguments {
     /// Run in a real terminal. Only for programs that need one (editors, prompts that read the terminal): output
     /// then has terminal line endings, and stdout and stderr are one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(extend("default" = false))]
     pub tty: bool,
-    /// Rows of the terminal. Default 24. Needs `tty`.
+    /// Rows of the terminal. Needs `tty`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 2000))]
+    #[schemars(extend("default" = 24))]
     pub rows: Option<u16>,
-    /// Columns of the terminal. Default 80. Needs `tty`.
+    /// Columns of the terminal. Needs `tty`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 2000))]
+    #[schemars(extend("default" = 80))]
     pub cols: Option<u16>,
     /// Keep standard input open for `ProcessInput`; without it the command reads end of file at once. A terminal
     /// always has it open.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(extend("default" = false))]
     pub stdin: bool,
-    /// Budget of `output` in this result, in bytes. Default 32768. Of longer output you get the beginning and
-    /// the end; all of it stays readable with `ProcessOutput`.
+    /// Budget of `output` in this result, in bytes. Of longer output you get the beginning and the end; what is between
+    /// stays readable with `ProcessOutput`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_048_576))]
     pub limit_bytes: Option<u64>,
@@ -97,6 +102,7 @@ pub struct BashArguments {
     /// What becomes of processes that the command leaves behind when it ends: `kill` (default) ends them, `wait`
     /// counts the command as running until they are gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "kill"))]
     pub leftovers: Option<LeftoverChoice>,
     /// Notify you once when nothing was printed for this many milliseconds. Never ends the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -31,6 +31,7 @@ pub struct InputArguments {
     pub data: Option<String>,
     /// `utf8` (default), or `base64` for bytes that are not text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "utf8"))]
     pub data_encoding: Option<DataEncoding>,
     /// Keys to press after `data`, terminals only: enter tab esc space backspace up down left right home end pgup
     /// pgdn delete ctrl-a … ctrl-z f1 … f12.
@@ -39,6 +40,7 @@ pub struct InputArguments {
     pub keys: Option<Vec<String>>,
     /// End of input, after `data` and `keys`: closes a pipe; types ^D in a terminal.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(extend("default" = false))]
     pub eof: bool,
     /// New rows of the terminal, together with `cols`; applied first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,19 +54,24 @@ pub struct InputArguments {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<u64>,
     /// Wait up to this many milliseconds for output, and return it. The first output may only be the echo: add
-    /// `quiet_ms`. Default 0.
+    /// `quiet_ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 600_000))]
+    #[schemars(extend("default" = 0))]
     pub yield_time_ms: Option<u64>,
-    /// After output came, wait until it has been quiet for this many milliseconds, within `yield_time_ms`.
-    /// Default 0.
+    /// After output came, wait until it has been quiet for this many milliseconds, within `yield_time_ms`. Needs
+    /// `yield_time_ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 10_000))]
+    #[schemars(extend("default" = 0))]
     pub quiet_ms: Option<u64>,
-    /// `stream` (default): what was printed, in order.
+    /// `stream` (default): what was printed, in order. `screen`: what a person would see in the terminal after this
+    /// input, in `screen` instead of `output`: for editors, pagers and other full-screen programs. Terminals only; give
+    /// the program time to paint with `yield_time_ms` and `quiet_ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "stream"))]
     pub view: Option<View>,
-    /// Budget of `output` in bytes. Default 32768.
+    /// Budget of `output` in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_048_576))]
     pub limit_bytes: Option<u64>,

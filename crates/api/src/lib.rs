@@ -22,6 +22,7 @@ mod list;
 mod notification;
 mod output;
 mod schema;
+mod screen;
 mod stop;
 mod time;
 
@@ -35,5 +36,6 @@ pub use output::{
     StdinState, StreamChoice, UntilChoice, View, WaitChoice,
 };
 pub use schema::{input_schema, output_schema};
+pub use screen::{Highlight, Screen, ScreenCursor, ScreenSize};
 pub use stop::{StopArguments, StopMode, StopResult};
 pub use time::Time;

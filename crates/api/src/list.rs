@@ -16,9 +16,10 @@ pub struct ListArguments {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::state")]
     pub state: Option<State>,
-    /// Longest list to return. Default 50.
+    /// Longest list to return.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 100))]
+    #[schemars(extend("default" = 50))]
     pub limit: Option<u64>,
     /// The `next_page` of the last result, to go on from there.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -8,7 +8,7 @@ use procyard_core::{Handle, PublicError, Reason, SignalNumber, State};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Notification, Time, schema};
+use crate::{Notification, Screen, Time, schema};
 
 /// The form of output in a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -67,6 +67,8 @@ pub enum View {
     /// What was printed, in order.
     #[default]
     Stream,
+    /// What a person would see in the terminal now.
+    Screen,
 }
 
 /// Arguments of `ProcessOutput`.
@@ -82,10 +84,12 @@ pub struct OutputArguments {
     #[schemars(schema_with = "schema::handles")]
     pub process_ids: Option<Vec<Handle>>,
     /// Where to begin: the `next_cursor` of the last result, so that nothing is repeated and nothing is missed.
-    /// Default 0, the beginning. With `process_id`.
+    /// 0 is the beginning. With `process_id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = 0))]
     pub cursor: Option<u64>,
-    /// Where to begin, by process: an object from `process_id` to cursor. With `process_ids`.
+    /// Where to begin, by process: an object from `process_id` to cursor, 0 for those it does not name. With
+    /// `process_ids`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::cursors")]
     pub cursors: Option<BTreeMap<Handle, u64>>,
@@ -97,26 +101,31 @@ pub struct OutputArguments {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub tail_lines: Option<u64>,
-    /// Budget of `output` in bytes, for each process. Default 32768.
+    /// Budget of `output` in bytes, for each process: of rendered text, or with base64 of raw bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_048_576))]
     pub limit_bytes: Option<u64>,
     /// `safe_text` (default) or `base64` for the exact bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "safe_text"))]
     pub encoding: Option<Encoding>,
     /// `both` (default), `stdout` or `stderr`. Cursors always count both streams together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "both"))]
     pub stream: Option<StreamChoice>,
-    /// Show what a progress line ended as instead of each of its repaints. Default true. With `safe_text` only.
+    /// Show what a progress line ended as instead of each of its repaints. With `safe_text` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = true))]
     pub collapse: Option<bool>,
     /// `poll` (default) returns at once; `any` waits until one process satisfies `until`, `all` until each does.
     /// Waiting costs nothing: never poll in a loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "poll"))]
     pub wait: Option<WaitChoice>,
     /// What to wait for: `output` beyond the cursor (default), the `exit` of the process, or a `match` of
     /// `pattern`. The end of the process ends the wait in any case. Needs `wait`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "output"))]
     pub until: Option<UntilChoice>,
     /// Regular expression (Rust syntax, linear time, no look-around; `^` and `$` match at lines) that is searched in
     /// the text beyond the cursor. Needs `until: match`. A match spans at most 64 KiB of text: what is longer is none.
@@ -125,17 +134,22 @@ pub struct OutputArguments {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
     pub pattern: Option<String>,
-    /// Longest wait in milliseconds. Default 10000. It never ends the process. Needs `wait`.
+    /// Longest wait in milliseconds. It never ends the process. Needs `wait`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 600_000))]
+    #[schemars(extend("default" = 10_000))]
     pub timeout_ms: Option<u64>,
     /// After output came, wait until it has been quiet for this many milliseconds, so that you get whole answers
-    /// instead of first bytes; within `timeout_ms`. Default 0. Needs `wait`.
+    /// instead of first bytes; within `timeout_ms`. Needs `wait`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 10_000))]
+    #[schemars(extend("default" = 0))]
     pub quiet_ms: Option<u64>,
-    /// `stream` (default): what was printed, in order.
+    /// `stream` (default): what was printed, in order. `screen`: what a person would see in the terminal now, in
+    /// `screen` instead of `output`: for editors, pagers and other full-screen programs, never for logs. Needs a process
+    /// that was started with `tty: true`; `cursor` then only says where a wait begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "stream"))]
     pub view: Option<View>,
 }
 
@@ -179,8 +193,11 @@ pub struct OutputResult {
     /// Its state.
     #[schemars(schema_with = "schema::state")]
     pub status: State,
-    /// What was read, in the encoding that was asked for.
+    /// What was read, in the encoding that was asked for. Empty where the screen was asked for.
     pub output: String,
+    /// What the terminal shows, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub screen: Option<Screen>,
     /// Where `output` begins in the stream.
     pub start_cursor: u64,
     /// Where to read on.

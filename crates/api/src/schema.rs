@@ -122,7 +122,9 @@ pub(crate) fn handles(generator: &mut SchemaGenerator) -> Schema {
 }
 
 pub(crate) fn cursors(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": "object", "additionalProperties": { "type": "integer", "minimum": 0 } })
+    json_schema!({
+        "type": "object", "additionalProperties": { "type": "integer", "minimum": 0 }, "maxProperties": 64
+    })
 }
 
 pub(crate) fn state(_: &mut SchemaGenerator) -> Schema {
@@ -142,8 +144,8 @@ pub(crate) fn error(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
         "properties": {
-            "code": { "type": "string", "enum": codes },
-            "message": { "type": "string" },
+            "code": { "type": "string", "enum": codes, "description": "What kind of error it is." },
+            "message": { "type": "string", "description": "What is wrong, and what to do next where there is something to do." },
             "field": { "type": "string", "description": "The argument at fault." },
             "retryable": { "type": "boolean", "description": "Whether the same call may succeed later." },
             "effects": {

@@ -31,9 +31,9 @@ pub struct StopArguments {
     /// `terminate` (default) asks every process of the tree to end and kills what is left after the grace; `kill`
     /// kills at once; `interrupt` is ^C and never escalates, so the process may go on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "terminate"))]
     pub mode: Option<StopMode>,
-    /// Milliseconds that `terminate` leaves before it kills, or that `interrupt` waits for the exit. Default: the
-    /// configured graceful period, normally 5000.
+    /// Milliseconds that `terminate` leaves before it kills, or that `interrupt` waits for the exit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 600_000))]
     pub grace_ms: Option<u64>,

@@ -115,6 +115,25 @@ mod tests {
     }
 
     #[test]
+    fn pipes_have_no_pager_and_no_prompt_unless_the_caller_asks_for_one() {
+        let names = ["PAGER", "GIT_PAGER", "GH_PAGER", "GIT_TERMINAL_PROMPT", "DEBIAN_FRONTEND"];
+        let values = |changes: &[(&str, Option<&str>)], terminal| {
+            let changes = changes.iter().map(|(name, value)| (name.into(), value.map(Into::into))).collect();
+            let environment = Environment { base: EnvironmentBase::Inherit, changes };
+            let composed = compose(std::iter::empty(), &environment, &[], Path::new("/w"), terminal);
+            let value = |name: &str| {
+                let found = composed.iter().find(|(known, _)| *known == *name);
+                found.map(|(_, value)| value.display().to_string()).unwrap_or_default()
+            };
+            names.map(value)
+        };
+        assert_eq!(values(&[], false), ["cat", "cat", "cat", "0", "noninteractive"]);
+        let wanted = [("GIT_PAGER", Some("less")), ("GIT_TERMINAL_PROMPT", None)];
+        assert_eq!(values(&wanted, false), ["cat", "less", "cat", "", "noninteractive"]);
+        assert_eq!(values(&[], true), [""; 5]);
+    }
+
+    #[test]
     fn the_caller_has_the_last_word_and_filters_only_meet_what_is_inherited() {
         let changes = [("TERM", Some("vt100")), ("NO_COLOR", None), ("OTHER_TOKEN", Some("y"))];
         let env = composed(EnvironmentBase::Minimal, &changes, &["*_token"]);

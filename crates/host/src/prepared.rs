@@ -174,6 +174,7 @@ fn start_error(stage: Stage, errno: i32) -> RunnerError {
         (Stage::Exec, Errno::ENOENT | Errno::ENOTDIR) => SpawnFailure::NotFound,
         (Stage::Exec, Errno::ENOEXEC | Errno::ELIBBAD | Errno::EISDIR) => SpawnFailure::NotExecutable,
         (Stage::Exec, Errno::EACCES | Errno::EPERM) => SpawnFailure::PermissionDenied,
+        (Stage::Exec, Errno::ETXTBSY) => SpawnFailure::Busy,
         (Stage::Exec, Errno::E2BIG) => SpawnFailure::TooLong,
         (Stage::Exec, _) => SpawnFailure::Other,
         (Stage::Namespace, _) => {

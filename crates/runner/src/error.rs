@@ -15,6 +15,8 @@ pub enum SpawnFailure {
     NotExecutable,
     /// The program may not be executed by this user.
     PermissionDenied,
+    /// The program's file is open for writing (`ETXTBSY`).
+    Busy,
     /// The working directory does not exist or cannot be entered.
     Workdir,
     /// The argument list and environment exceed what the kernel takes.
@@ -67,6 +69,7 @@ impl RunnerError {
                 "the file is not executable on this machine, or its interpreter is missing"
             }
             SpawnFailure::PermissionDenied => "permission to execute the program was denied",
+            SpawnFailure::Busy => "the program's file is still being written; try again when it is closed",
             SpawnFailure::Workdir => "the working directory does not exist or cannot be entered",
             SpawnFailure::TooLong => "the arguments and environment are too long",
             SpawnFailure::Exhausted => {
@@ -105,7 +108,7 @@ impl RunnerError {
         match self.kind {
             RunnerErrorKind::InvalidRequest(field) => public.field(field),
             RunnerErrorKind::Spawn(SpawnFailure::Workdir) => public.field("workdir"),
-            RunnerErrorKind::Spawn(SpawnFailure::Exhausted) => public.retryable(),
+            RunnerErrorKind::Spawn(SpawnFailure::Exhausted | SpawnFailure::Busy) => public.retryable(),
             RunnerErrorKind::Gone => public.effects(Effects::Unknown),
             _ => public,
         }

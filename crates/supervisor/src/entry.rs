@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use procyard_core::{Handle, NotificationId, Owner, Reservation, Retained, State};
-use procyard_manifest::{CommandRecord, Durability, Manifest, ManifestError, ManifestStore, StdinRecord};
+use procyard_manifest::{
+    CommandRecord, Durability, Manifest, ManifestError, ManifestStore, StdinRecord, TerminalRecord,
+};
 use procyard_runner::TerminalSize;
 use procyard_spool::{Bounds, SpoolOptions, SpoolReader};
 use tokio::sync::mpsc;
@@ -261,7 +263,8 @@ impl Entry {
             last_output_at: manifest.last_output_at,
             storage_degraded: manifest.storage_degraded,
             teardown_failed: life.teardown_failed,
-            terminal: manifest.terminal.map(|size| TerminalSize { rows: size.rows, cols: size.cols }),
+            terminal: manifest.terminal.map(terminal_size),
+            initial_terminal: manifest.initial_terminal.map(terminal_size),
             stdin: stdin.unwrap_or(match manifest.stdin {
                 StdinRecord::Open => StdinStatus::Closed,
                 StdinRecord::None => StdinStatus::None,
@@ -302,6 +305,10 @@ impl AsRef<Course> for Entry {
     fn as_ref(&self) -> &Course {
         &self.course
     }
+}
+
+fn terminal_size(record: TerminalRecord) -> TerminalSize {
+    TerminalSize { rows: record.rows, cols: record.cols }
 }
 
 /// The notice of a terminal manifest.

@@ -90,7 +90,7 @@ pub use options::{
     Started, StopRequest, Target, Until, WaitMode, Waited,
 };
 pub use procyard_manifest::{CommandRecord, IdempotencyRecord};
-pub use procyard_spool::{Gap, Page, Span, StreamFilter};
+pub use procyard_spool::{Gap, Page, Resize, Span, StreamFilter};
 pub use read::READ_MAX;
 pub use restore::RestoreReport;
 pub use services::{CompletionNotifier, LifecyclePublisher, Notice, NoticeKind, ServiceError, Services};

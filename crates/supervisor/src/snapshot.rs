@@ -64,6 +64,8 @@ pub struct Snapshot {
     pub teardown_failed: bool,
     /// Its terminal.
     pub terminal: Option<TerminalSize>,
+    /// The size that its terminal had first, where that has changed since.
+    pub initial_terminal: Option<TerminalSize>,
     /// Whether it takes input.
     pub stdin: StdinStatus,
     /// Bytes of input accepted and not yet taken.

@@ -4,6 +4,7 @@
 //! Not for validation of what a model wrote; only what would break the supervisor is refused here.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use procyard_core::{
@@ -51,6 +52,10 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         if let Some(entry) = self.unclaimed.take() {
+            if entry.attending.load(Ordering::Acquire) > 0 {
+                // Calls that share its key stay with it: it is theirs now, and ends when the last of them goes.
+                return;
+            }
             // The command may have done something: its owner learns how it ended.
             entry.record().manifest.handed_over = true;
             // The mailbox is empty or nearly so: hardly anybody knows the process yet.

@@ -77,6 +77,17 @@ impl Renderer {
         self.parser.unit() == 0
     }
 
+    /// Bytes at the end so far that begin a unit which is not complete yet; 0 in the ground state.
+    ///
+    /// ```
+    /// let mut renderer = procyard_text::Renderer::new();
+    /// renderer.push(b"a\x1b[3", &mut String::new());
+    /// assert_eq!(renderer.pending(), 3);
+    /// ```
+    pub fn pending(&self) -> usize {
+        self.parser.unit()
+    }
+
     /// Whether anything so far was changed or removed. What is still incomplete does not count.
     pub fn normalized(&self) -> bool {
         self.normalized

@@ -204,7 +204,7 @@ mod tests {
         for (arguments, field) in [
             (json!({"process_id": "not-a-handle"}), "process_id"),
             (json!({"process_ids": [handle, "x"]}), "process_ids[1]"),
-            (json!({"process_id": handle, "view": "screen"}), "view"),
+            (json!({"process_id": handle, "view": "picture"}), "view"),
         ] {
             let error = refused::<OutputArguments>(arguments.clone());
             assert_eq!(error.field.as_deref(), Some(field), "{arguments}: {error}");

@@ -42,7 +42,7 @@ pub(crate) async fn bash(
     let supervisor = toolbox.supervisor();
     let plan = Plan::new(arguments, toolbox.options(), supervisor.limits(), toolbox.lasting())?;
     // Before anything happens: a command that is started and then not waited for would be lost to its caller.
-    let place = match plan.mode {
+    let mut place = match plan.mode {
         Mode::Background(wait) if wait.is_zero() => None,
         _ => Some(supervisor.reserve_wait().map_err(|error| error.public())?),
     };
@@ -50,25 +50,33 @@ pub(crate) async fn bash(
         // Its end may come, and be due, before its handle is known here.
         telling.starts();
     }
-    let (handle, new) = start(toolbox, &plan, context).await?;
-    if place.is_some() || !new {
-        // Before the wait and the hand-over: an end that comes during this call is this call's to tell.
-        telling.outcome(handle);
-    }
-    let call = Call { toolbox, plan: &plan, handle };
-    // Also of a process that another call with the same key has started: it is stopped when the last of them is gone.
-    let stays = !matches!(plan.mode, Mode::Background(_));
-    let attendance = stays.then(|| supervisor.attend(toolbox.owner(), handle));
-    match plan.mode {
-        Mode::Background(wait) if wait.is_zero() && new => call.started(),
-        Mode::Background(wait) | Mode::Yielded(wait) => {
-            let ended = call.wait_for_end(place, wait, None).await?;
-            call.finish(ended, false, attendance).await
+    let mut again = true;
+    loop {
+        let (handle, new) = start(toolbox, &plan, context).await?;
+        if place.is_some() || !new {
+            // Before the wait and the hand-over: an end that comes during this call is this call's to tell.
+            telling.outcome(handle);
         }
-        Mode::Foreground => {
-            let (within, lift) = call.patience();
-            let ended = call.wait_for_end(place, within, context.reporter()).await?;
-            call.finish(ended, lift, attendance).await
+        let call = Call { toolbox, plan: &plan, handle };
+        // Also of a process that another call with the same key has started: it is stopped when the last of them is gone.
+        let stays = !matches!(plan.mode, Mode::Background(_));
+        let attendance = stays.then(|| supervisor.attend(toolbox.owner(), handle));
+        let (ended, lift) = match plan.mode {
+            Mode::Background(wait) if wait.is_zero() && new => return call.started(),
+            Mode::Background(wait) | Mode::Yielded(wait) => {
+                (call.wait_for_end(place.as_mut(), wait, None).await?, false)
+            }
+            Mode::Foreground => {
+                let (within, lift) = call.patience();
+                (call.wait_for_end(place.as_mut(), within, context.reporter()).await?, lift)
+            }
+        };
+        // What this call joined never ran, because the call that was starting it has gone: now this one starts it.
+        let never_ran = ended
+            .as_ref()
+            .is_some_and(|snapshot| snapshot.state == State::Failed && snapshot.started_at.is_none());
+        if new || !never_ran || !std::mem::take(&mut again) {
+            return call.finish(ended, lift, attendance).await;
         }
     }
 }
@@ -150,14 +158,14 @@ impl Call<'_> {
     /// Waits for the end, where there is a place to wait in; `None` when it did not come in time.
     async fn wait_for_end(
         &self,
-        place: Option<WaitPlace>,
+        place: Option<&mut WaitPlace>,
         within: Duration,
         reporter: Option<Reporter<'_>>,
     ) -> Result<Option<Snapshot>, PublicError> {
         let (supervisor, owner) = (self.toolbox.supervisor(), self.toolbox.owner());
         let started = |error: SupervisorError| error.public().effects(Effects::Started);
         let snapshot = match place {
-            Some(mut place) => {
+            Some(place) => {
                 let target = Target { handle: self.handle, cursor: 0, probe: None };
                 let wait = place.wait(owner, WaitMode::Any, Until::Exit, vec![target], within);
                 let waited = match reporter {

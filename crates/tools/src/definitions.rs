@@ -54,7 +54,26 @@ pub(crate) fn definitions(limits: &Limits, lasting: Lasting, with_bash: bool) ->
     if with_bash {
         all.insert(0, bash(limits, lasting));
     }
+    for tool in &mut all {
+        configure(&mut tool.input_schema, limits);
+    }
     all
+}
+
+/// Writes what is configured into a schema: defaults, and what may not be exceeded.
+fn configure(schema: &mut Value, limits: &Limits) {
+    let grace = u64::try_from(limits.graceful_shutdown.as_millis()).unwrap_or(u64::MAX);
+    for (argument, keyword, value) in [
+        ("limit_bytes", "default", limits.inline_bytes),
+        ("max_output_bytes", "default", limits.spool_bytes),
+        ("max_output_bytes", "maximum", limits.spool_bytes),
+        ("grace_ms", "default", grace),
+    ] {
+        let property = schema.pointer_mut(&format!("/properties/{argument}")).and_then(Value::as_object_mut);
+        if let Some(property) = property {
+            property.insert(keyword.to_owned(), json!(value));
+        }
+    }
 }
 
 fn bash(limits: &Limits, lasting: Lasting) -> ToolDefinition {
@@ -114,9 +133,10 @@ fn process_output() -> ToolDefinition {
         name: "ProcessOutput",
         title: "Read a process's output",
         description: "Reads what a process has printed, from a cursor on or from the end, and can wait: for more output, \
-                      for the end of the process, or until a pattern appears. Give the next_cursor of the last result as \
-                      cursor, so that nothing is repeated. To wait, use wait: any with a long timeout_ms in one call \
-                      instead of asking again and again."
+                      for the end of the process, or until a pattern appears. Of a full-screen program on a terminal it can \
+                      show the screen. Give the next_cursor of the last result as cursor, so that nothing is repeated. \
+                      To wait, use wait: any with a long timeout_ms in one call instead of asking again and again. Not \
+                      needed after a Bash call that has finished, unless its output was shortened."
             .to_owned(),
         input_schema: input_schema::<OutputArguments>(),
         output_schema: output_schema::<OutputReply>(),
@@ -130,7 +150,9 @@ fn process_input() -> ToolDefinition {
         title: "Write to a process",
         description: "Writes to the standard input or terminal of a running process that was started with stdin: true or \
                       tty: true: text, keys, end of file, or a new terminal size. Returns what the process printed since; \
-                      with yield_time_ms and quiet_ms it waits for the whole answer."
+                      with yield_time_ms and quiet_ms it waits for the whole answer. Not for input that is known beforehand: \
+                      give that to Bash as input. Not for ending a process: ProcessStop does that with everything it \
+                      started."
             .to_owned(),
         input_schema: input_schema::<InputArguments>(),
         output_schema: output_schema::<InputResult>(),
@@ -192,6 +214,61 @@ mod tests {
                 assert!(!text.contains(word), "{} has {word}", tool.name);
             }
             assert!(!tool.description.contains('\n'), "{}", tool.name);
+        }
+    }
+
+    /// Every field of every object in a schema, with its path.
+    fn fields<'s>(schema: &'s Value, path: &str, found: &mut Vec<(String, &'s Value)>) {
+        match schema {
+            Value::Object(object) => {
+                for (name, property) in
+                    object.get("properties").and_then(Value::as_object).into_iter().flatten()
+                {
+                    found.push((format!("{path}.{name}"), property));
+                }
+                for (key, value) in object {
+                    let inner = if key == "properties" { path.to_owned() } else { format!("{path}/{key}") };
+                    fields(value, &inner, found);
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| fields(item, path, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_field_of_every_schema_has_a_description() {
+        for tool in all(Lasting::Possible) {
+            for (side, schema) in [("arguments", &tool.input_schema), ("result", &tool.output_schema)] {
+                let mut found = Vec::new();
+                fields(schema, &format!("{} {side}", tool.name), &mut found);
+                assert!(!found.is_empty());
+                for (path, field) in found {
+                    let described = field["description"].as_str().is_some_and(|text| text.len() > 5);
+                    assert!(described, "{path}: {field}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn defaults_are_the_configured_ones_and_fit_their_schema() {
+        let settings = LimitSettings { inline_bytes: 1000, spool_bytes: 1 << 20, ..LimitSettings::default() };
+        let tools = definitions(&settings.resolve().unwrap(), Lasting::Possible, true);
+        let default =
+            |tool: usize, argument: &str| tools[tool].input_schema["properties"][argument]["default"].clone();
+        assert_eq!(
+            [default(0, "limit_bytes"), default(1, "limit_bytes"), default(2, "limit_bytes")],
+            [1000, 1000, 1000]
+        );
+        assert_eq!((default(0, "max_output_bytes"), default(3, "grace_ms")), (json!(1 << 20), json!(5000)));
+        assert_eq!(tools[0].input_schema["properties"]["max_output_bytes"]["maximum"], 1 << 20);
+        for tool in &tools {
+            for (name, property) in tool.input_schema["properties"].as_object().unwrap() {
+                if let Some(default) = property.get("default") {
+                    assert!(jsonschema::is_valid(property, default), "{}.{name}", tool.name);
+                }
+            }
         }
     }
 

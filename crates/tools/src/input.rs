@@ -4,19 +4,22 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use procyard_api::{DataEncoding, Encoding, InputArguments, InputResult};
+use procyard_api::{DataEncoding, Encoding, InputArguments, InputResult, OutputResult, View};
 use procyard_core::{Effects, ErrorCode, PublicError};
 use procyard_runner::TerminalSize;
-use procyard_supervisor::{InputRequest, StreamFilter, SupervisorError, Target, Telling, Until, WaitMode};
+use procyard_supervisor::{
+    InputRequest, Snapshot, StdinClosed, StreamFilter, SupervisorError, Target, Telling, Until, WaitMode,
+};
 use procyard_text::shorten;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::keys;
-use crate::output::{millis, output_probe, result};
+use crate::output::{look_at, millis, output_probe, result};
 use crate::page::{Look, forward};
 use crate::render;
 use crate::reply::Answer;
+use crate::screen::terminal;
 use crate::source::Supervised;
 use crate::toolbox::Toolbox;
 
@@ -32,15 +35,27 @@ pub(crate) async fn input(
     telling: &mut Telling,
     told: &CancellationToken,
 ) -> Result<Answer, PublicError> {
-    let request = request(&arguments)?;
+    // Before anything happens: whether every key and every byte can be.
+    let mut request = request(&arguments, false)?;
     let (supervisor, owner, handle) = (toolbox.supervisor(), toolbox.owner(), arguments.process_id);
     let snapshot = supervisor.snapshot(owner, &handle).map_err(|error| error.public())?;
     if arguments.keys.is_some() && snapshot.terminal.is_none() {
         let message = "keys need a terminal; start it with tty: true, or send `data`";
         return Err(PublicError::new(ErrorCode::PtyUnavailable, message).field("keys"));
     }
+    let screen = arguments.view == Some(View::Screen);
+    if screen {
+        terminal(&snapshot)?;
+    }
     if arguments.cursor.is_some_and(|cursor| cursor > snapshot.total_bytes) {
         return Err(SupervisorError::CursorAhead { total_bytes: snapshot.total_bytes }.public());
+    }
+    let source = Supervised { supervisor, owner, handle, streams: StreamFilter::Both };
+    let keys = arguments.keys.iter().flatten();
+    if keys.into_iter().any(|key| keys::has_application_form(key))
+        && toolbox.screens().application_keys(&source, snapshot).await
+    {
+        request = self::request(&arguments, true)?;
     }
     let patience = millis(arguments.yield_time_ms);
     // Before anything is written: what was written and is then not waited for would be repeated by its caller.
@@ -49,7 +64,12 @@ pub(crate) async fn input(
     telling.outcome(handle);
     let accepted = supervisor.input(owner, &handle, request).await;
     told.cancel();
-    let accepted = accepted.map_err(|error| error.public())?;
+    let accepted = accepted.map_err(|error| match error {
+        SupervisorError::StdinClosed(StdinClosed::Ended(_)) => {
+            ended(supervisor.snapshot(owner, &handle), error)
+        }
+        other => other.public(),
+    })?;
 
     let limit = arguments.limit_bytes.unwrap_or(supervisor.limits().inline_bytes);
     let look = Look {
@@ -57,11 +77,10 @@ pub(crate) async fn input(
         encoding: Encoding::SafeText,
         collapse: true,
     };
-    let streams = StreamFilter::Both;
     let written = |error: PublicError| error.effects(Effects::Started);
     if let Some(mut place) = place {
         let end = Instant::now() + patience;
-        let probe = output_probe(streams, &look);
+        let probe = if screen { None } else { output_probe(StreamFilter::Both, &look) };
         let target = Target { handle, cursor: accepted.cursor_before, probe };
         let waited = place
             .wait(owner, WaitMode::Any, Until::Probe, vec![target], patience)
@@ -73,19 +92,37 @@ pub(crate) async fn input(
             place.quiet(owner, &handle, quiet, within).await.map_err(|error| written(error.public()))?;
         }
     }
-    let source = Supervised { supervisor, owner, handle, streams };
-    let shown =
-        forward(&source, arguments.cursor.unwrap_or(accepted.cursor_before), &look).await.map_err(written)?;
+    let (screen, shown) = if screen {
+        look_at(toolbox, &source, look.limit).await.map_err(written)?
+    } else {
+        let cursor = arguments.cursor.unwrap_or(accepted.cursor_before);
+        (None, forward(&source, cursor, &look).await.map_err(written)?)
+    };
     let pending_bytes = shown.snapshot.pending_input;
-    let output = result(shown);
+    let output = OutputResult { screen, ..result(shown) };
     let told = if output.status.is_terminal() { vec![handle] } else { Vec::new() };
     let text = render::process_output(&output, Encoding::SafeText);
     let result = InputResult { accepted_bytes: accepted.accepted_bytes, pending_bytes, output };
     Ok(Answer::new(&result, text)?.telling(told))
 }
 
-/// Checks the arguments and puts the bytes together.
-fn request(arguments: &InputArguments) -> Result<InputRequest, PublicError> {
+/// Input that came too late is told how the process has ended.
+fn ended(snapshot: Result<Snapshot, SupervisorError>, error: SupervisorError) -> PublicError {
+    let public = error.public();
+    match snapshot.ok().and_then(|snapshot| Some((snapshot.state, snapshot.outcome?))) {
+        Some((state, outcome)) => {
+            let how = render::ending(state, outcome.exit_code, outcome.signal);
+            PublicError {
+                message: format!("the process has ended ({how}); it takes no more input"),
+                ..public
+            }
+        }
+        None => public,
+    }
+}
+
+/// Checks the arguments and puts the bytes together; `application`: with the application form of the cursor keys.
+fn request(arguments: &InputArguments, application: bool) -> Result<InputRequest, PublicError> {
     let size = match (arguments.rows, arguments.cols) {
         (Some(rows), Some(cols)) => Some(TerminalSize { rows, cols }),
         (None, None) => None,
@@ -94,6 +131,9 @@ fn request(arguments: &InputArguments) -> Result<InputRequest, PublicError> {
     };
     if arguments.data_encoding.is_some() && arguments.data.is_none() {
         return Err(PublicError::argument("data_encoding", "needs `data`"));
+    }
+    if arguments.view == Some(View::Screen) && arguments.cursor.is_some() {
+        return Err(PublicError::argument("cursor", "does not go with view: screen"));
     }
     if arguments.quiet_ms.is_some() && arguments.yield_time_ms.is_none() {
         return Err(PublicError::argument("quiet_ms", "needs yield_time_ms"));
@@ -114,7 +154,7 @@ fn request(arguments: &InputArguments) -> Result<InputRequest, PublicError> {
             .map_err(|_| PublicError::argument("data", "is not standard base64 with padding"))?,
     };
     for key in arguments.keys.iter().flatten() {
-        let bytes = keys::bytes_of(key).ok_or_else(|| {
+        let bytes = keys::bytes_of(key, application).ok_or_else(|| {
             let message = format!(
                 "there is no key `{}`; keys are enter tab esc space backspace up down left right home end pgup pgdn \
                  delete ctrl-a … ctrl-z f1 … f12",
@@ -138,7 +178,7 @@ mod tests {
 
     fn parse(mut arguments: serde_json::Value) -> Result<InputRequest, PublicError> {
         arguments["process_id"] = json!("AAECAwQFBgcICQoLDA0ODw");
-        request(&serde_json::from_value(arguments).unwrap())
+        request(&serde_json::from_value(arguments).unwrap(), false)
     }
 
     #[test]
@@ -164,6 +204,7 @@ mod tests {
             (json!({"data": "", "keys": []}), "data"),
             (json!({"rows": 4}), "cols"),
             (json!({"cols": 4}), "rows"),
+            (json!({"data": "x", "cursor": 0, "view": "screen"}), "cursor"),
             (json!({"data": "x", "quiet_ms": 5}), "quiet_ms"),
             (json!({"eof": true, "data_encoding": "base64"}), "data_encoding"),
             (json!({"data": "%", "data_encoding": "base64"}), "data"),

@@ -1,11 +1,24 @@
 //! What a terminal sends for a key.
 //!
-//! The sequences are those of xterm in its normal modes (xterm control sequences, "PC-Style Function Keys"). Not for
-//! a program's own key modes: who needs another sequence sends it as data.
+//! The sequences are those of xterm (xterm control sequences, "PC-Style Function Keys"), whose cursor keys have another
+//! form where a program asks for it, as programs on `ncurses` do. Not for knowing which form that is, and not for other
+//! modes: who needs another sequence sends it as data.
 
-/// The bytes of a key by name, or `None` if there is no such key.
-pub(crate) fn bytes_of(key: &str) -> Option<&'static [u8]> {
+/// Whether a key has two forms.
+pub(crate) fn has_application_form(key: &str) -> bool {
+    bytes_of(key, true) != bytes_of(key, false)
+}
+
+/// The bytes of a key by name, or `None` if there is no such key. `application`: in the application form of the cursor
+/// keys.
+pub(crate) fn bytes_of(key: &str, application: bool) -> Option<&'static [u8]> {
     Some(match key {
+        "up" if application => b"\x1bOA",
+        "down" if application => b"\x1bOB",
+        "right" if application => b"\x1bOC",
+        "left" if application => b"\x1bOD",
+        "home" if application => b"\x1bOH",
+        "end" if application => b"\x1bOF",
         "enter" => b"\r",
         "tab" => b"\t",
         "esc" => b"\x1b",
@@ -64,14 +77,27 @@ mod tests {
             ("f5", b"\x1b[15~"),
             ("f12", b"\x1b[24~"),
         ] {
-            assert_eq!(bytes_of(key), Some(bytes), "{key}");
+            assert_eq!(bytes_of(key, false), Some(bytes), "{key}");
+        }
+    }
+
+    #[test]
+    fn cursor_keys_have_an_application_form_and_others_do_not() {
+        for (key, bytes) in
+            [("up", &b"\x1bOA"[..]), ("left", b"\x1bOD"), ("home", b"\x1bOH"), ("end", b"\x1bOF")]
+        {
+            assert_eq!(bytes_of(key, true), Some(bytes), "{key}");
+            assert!(has_application_form(key));
+        }
+        for key in ["enter", "pgup", "delete", "f1", "ctrl-c", "hyper"] {
+            assert!(!has_application_form(key), "{key}");
         }
     }
 
     #[test]
     fn what_is_no_key_has_none() {
         for key in ["", "Enter", "ctrl-", "ctrl-aa", "ctrl-A", "ctrl-1", "f0", "f13", "ctrl-ä"] {
-            assert_eq!(bytes_of(key), None, "{key}");
+            assert_eq!(bytes_of(key, false), None, "{key}");
         }
     }
 }

@@ -66,6 +66,7 @@ mod progress;
 mod question;
 mod render;
 mod reply;
+mod screen;
 mod segment;
 mod source;
 mod stop;

@@ -33,6 +33,21 @@ pub(crate) struct Found {
     pub(crate) text: String,
 }
 
+/// From this offset of the text on, it comes from this cursor on.
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    text: usize,
+    cursor: u64,
+    /// All of it stands for what begins at the cursor.
+    unit: bool,
+}
+
+impl Point {
+    fn cursor_of(&self, text: usize) -> u64 {
+        if self.unit { self.cursor } else { self.cursor + (text - self.text) as u64 }
+    }
+}
+
 /// Satisfied by the first match of a pattern.
 pub(crate) struct MatchProbe {
     pattern: Arc<Pattern>,
@@ -42,8 +57,8 @@ pub(crate) struct MatchProbe {
     text: String,
     /// Matches begin here at the earliest.
     from: usize,
-    /// Where text comes from: its offset and its cursor, wherever the two do not advance alike.
-    points: Vec<(usize, u64)>,
+    /// Where text comes from, wherever offsets and cursors do not advance alike.
+    points: Vec<Point>,
     /// The cursor of the unit that is not complete yet.
     unit: u64,
     found: Option<Found>,
@@ -76,7 +91,7 @@ impl MatchProbe {
             ahead.push(bytes, &mut self.text);
             if self.text.as_bytes()[before..] == *bytes && ahead.in_ground() {
                 self.renderer = ahead;
-                self.point(before, cursor);
+                self.point(before, cursor, false);
                 return;
             }
             self.text.truncate(before);
@@ -95,7 +110,7 @@ impl MatchProbe {
                 bytes.iter().take_while(|byte| matches!(byte, b' '..=b'~' | b'\t' | b'\n' | b'\r')).count();
             if plain > 0 {
                 self.renderer.push(&bytes[..plain], &mut self.text);
-                self.point(before, cursor);
+                self.point(before, cursor, false);
                 return plain;
             }
             self.unit = cursor;
@@ -103,33 +118,31 @@ impl MatchProbe {
         self.renderer.push(&bytes[..1], &mut self.text);
         let after = self.text.len();
         if after > before {
-            self.point(before, self.unit);
+            // A character is its own text; what stands for something else is not.
+            let unit = (after - before) as u64 != cursor + 1 - self.unit;
+            self.point(before, self.unit, unit);
             if self.text[before..].starts_with('\u{FFFD}') {
                 // What was incomplete turned out to be invalid; this byte begins something new, or is shown itself.
                 self.unit = cursor;
                 if bytes[0].is_ascii() && self.text.as_bytes()[after - 1] == bytes[0] {
-                    self.point(after - 1, cursor);
+                    self.point(after - 1, cursor, false);
                 }
             }
         }
         1
     }
 
-    fn point(&mut self, text: usize, cursor: u64) {
-        let continues = self.points.last().is_some_and(|&(at, first)| first + (text - at) as u64 == cursor);
-        if !continues {
-            self.points.push((text, cursor));
+    fn point(&mut self, text: usize, cursor: u64, unit: bool) {
+        let continues = |last: &Point| !unit && !last.unit && last.cursor_of(text) == cursor;
+        if !self.points.last().is_some_and(continues) {
+            self.points.push(Point { text, cursor, unit });
         }
     }
 
     fn cursor_of(&self, text: usize) -> u64 {
-        let behind = self.points.partition_point(|&(at, _)| at <= text);
-        let Some(&(at, first)) = behind.checked_sub(1).and_then(|index| self.points.get(index)) else {
-            return self.unit;
-        };
-        let cursor = first + (text - at) as u64;
-        // The text of one unit can be longer than the unit.
-        self.points.get(behind).map_or(cursor, |&(_, next)| cursor.min(next.saturating_sub(1).max(first)))
+        let behind = self.points.partition_point(|point| point.text <= text);
+        let point = behind.checked_sub(1).and_then(|index| self.points.get(index));
+        point.map_or(self.unit, |point| point.cursor_of(text))
     }
 
     /// Searches what is there. `ended`: nothing follows.
@@ -222,14 +235,14 @@ impl MatchProbe {
         }
         self.text.drain(..keep_from);
         self.from -= keep_from;
-        let behind = self.points.partition_point(|&(at, _)| at <= keep_from);
+        let behind = self.points.partition_point(|point| point.text <= keep_from);
         if let Some(index) = behind.checked_sub(1) {
-            let (at, first) = self.points[index];
-            self.points[index] = (keep_from, first + (keep_from - at) as u64);
+            let point = self.points[index];
+            self.points[index] = Point { text: keep_from, cursor: point.cursor_of(keep_from), ..point };
             self.points.drain(..index);
         }
-        for (at, _) in &mut self.points {
-            *at -= keep_from;
+        for point in &mut self.points {
+            point.text -= keep_from;
         }
     }
 }
@@ -255,6 +268,18 @@ impl Probe for MatchProbe {
     }
 
     fn gap(&mut self, _: u64) {
+        if self.found.is_some() {
+            return;
+        }
+        // What is incomplete here stays so, and is shown. What would follow is not known, so that assertions hold back.
+        let before = self.text.len();
+        self.renderer.finish(&mut self.text);
+        if self.text.len() > before {
+            self.point(before, self.unit, true);
+            if self.search(false) {
+                return;
+            }
+        }
         self.text.clear();
         self.points.clear();
         self.from = 0;
@@ -266,7 +291,7 @@ impl Probe for MatchProbe {
             let before = self.text.len();
             self.renderer.finish(&mut self.text);
             if self.text.len() > before {
-                self.point(before, self.unit);
+                self.point(before, self.unit, true);
             }
             self.search(true);
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use procyard_api::{
     Artifact, Encoding, Matched, OutputArguments, OutputEntry, OutputReply, OutputResult, OutputResults,
-    StdinState, UntilChoice,
+    Screen, StdinState, UntilChoice,
 };
 use procyard_core::{Handle, PublicError, cut};
 use procyard_supervisor::{
@@ -152,6 +152,8 @@ fn target(
             Some(Box::new(probe) as Box<dyn Probe>)
         }
         (_, UntilChoice::Exit) => None,
+        // What moves the cursor or clears a part changes the screen, too.
+        _ if question.screen => None,
         _ => output_probe(question.streams, &question.look),
     };
     Ok(Target { handle: reading.handle, cursor, probe })
@@ -181,15 +183,28 @@ async fn read(toolbox: &Toolbox, question: &Question, reading: Reading) -> Resul
         handle: reading.handle,
         streams: question.streams,
     };
-    let shown = match reading.begin {
-        Begin::Cursor(cursor) => forward(&source, cursor, &question.look).await?,
-        Begin::Tail(of) => tail(&source, of, &question.look).await?,
+    let (screen, shown) = match reading.begin {
+        _ if question.screen => look_at(toolbox, &source, question.look.limit).await?,
+        Begin::Cursor(cursor) => (None, forward(&source, cursor, &question.look).await?),
+        Begin::Tail(of) => (None, tail(&source, of, &question.look).await?),
     };
     let matched = reading.found.map(|found| Matched {
         cursor: found.cursor,
         text: cut(&found.text, question.look.limit).to_owned(),
     });
-    Ok(OutputResult { matched, ..result(shown) })
+    Ok(OutputResult { matched, screen, ..result(shown) })
+}
+
+/// The screen of a process, and the rest of its result.
+pub(crate) async fn look_at(
+    toolbox: &Toolbox,
+    source: &Supervised<'_>,
+    limit: usize,
+) -> Result<(Option<Screen>, Shown), PublicError> {
+    let snapshot = source.supervisor.snapshot(source.owner, &source.handle);
+    let snapshot = snapshot.map_err(|error| error.public())?;
+    let (screen, shown) = toolbox.screens().look(source, snapshot, limit).await?;
+    Ok((Some(screen), shown))
 }
 
 /// A page as a result.
@@ -201,6 +216,7 @@ pub(crate) fn result(shown: Shown) -> OutputResult {
         process_id: handle,
         status: snapshot.state,
         output: shown.output,
+        screen: None,
         start_cursor: shown.start_cursor,
         next_cursor: shown.next_cursor,
         total_bytes: shown.total_bytes,

@@ -9,12 +9,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use procyard_api::Encoding;
 use procyard_core::{ErrorCode, PublicError};
-use procyard_supervisor::{ReadFrom, Snapshot};
+use procyard_supervisor::{Page, ReadFrom, Snapshot};
 use procyard_text::{
     PageBuilder, PageRequest, Progress, Renderer, SEQUENCE_LIMIT, continuation_len, tail_page,
 };
 
-use crate::segment::{Cursors, first_segment, last_segment};
+use crate::segment::{Cursors, Segment, first_segment, last_segment};
 use crate::source::Source;
 
 /// A character that the cursor cuts begins at most this many bytes before it.
@@ -102,7 +102,7 @@ async fn forward_text(source: &dyn Source, cursor: u64, look: &Look) -> Result<S
     let headless =
         damage_behind || first.before_is_cut && first.before.iter().all(|byte| is_continuation(*byte));
     let resync = gap || headless;
-    let mut skip = if resync { 0 } else { continuation_len(first.before, first.bytes) };
+    let mut skip = if resync { 0 } else { cut_len(source, &page, &first).await? };
     let request = PageRequest { collapse: look.collapse, resync, ..PageRequest::new(look.limit) };
     let mut builder = PageBuilder::new(&request);
     let mut fed = Cursors::default();
@@ -113,9 +113,10 @@ async fn forward_text(source: &dyn Source, cursor: u64, look: &Look) -> Result<S
             // A gap that was not there before: bytes fell out between two reads.
             break (true, at);
         }
-        fed.push(&page, part.offset + skip, part.bytes.len() - skip);
-        let progress = builder.feed(&part.bytes[skip..]);
-        skip = 0;
+        let passed = skip.min(part.bytes.len());
+        skip -= passed;
+        fed.push(&page, part.offset + passed, part.bytes.len() - passed);
+        let progress = builder.feed(&part.bytes[passed..]);
         let end = part.end_cursor;
         if progress == Progress::Full {
             break (false, end);
@@ -151,6 +152,25 @@ async fn forward_text(source: &dyn Source, cursor: u64, look: &Look) -> Result<S
         binary: text.binary,
         snapshot,
     })
+}
+
+/// How many bytes at the beginning of `first` belong to a character that begins before it. A read that ends inside of
+/// that character is helped by the next one.
+async fn cut_len(source: &dyn Source, page: &Page, first: &Segment<'_>) -> Result<usize, PublicError> {
+    let mut after = first.bytes[..first.bytes.len().min(LOOK_BACK)].to_vec();
+    let whole = continuation_len(first.before, &after);
+    if whole < after.len() || whole == 0 || first.ends_at_gap || page.next_cursor >= page.total_bytes {
+        return Ok(whole);
+    }
+    let (next, _) = match source.read(ReadFrom::Cursor(page.next_cursor), LOOK_BACK).await {
+        Err(error) if is_damage(&error) => return Ok(whole),
+        read => read?,
+    };
+    let rest = first_segment(&next, page.next_cursor);
+    if !rest.behind_gap {
+        after.extend_from_slice(rest.bytes);
+    }
+    Ok(continuation_len(first.before, &after))
 }
 
 /// Whether output is damaged, and not just out of reach.
@@ -285,5 +305,7 @@ fn looks_binary(bytes: &[u8]) -> bool {
     renderer.binary()
 }
 
+#[cfg(test)]
+mod compose;
 #[cfg(test)]
 mod tests;

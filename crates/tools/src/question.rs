@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use procyard_api::{Encoding, OutputArguments, StreamChoice, UntilChoice, WaitChoice};
+use procyard_api::{Encoding, OutputArguments, StreamChoice, UntilChoice, View, WaitChoice};
 use procyard_core::{ErrorCode, Handle, Limits, PublicError, Stream};
 use procyard_supervisor::{StreamFilter, WaitMode};
 
@@ -42,6 +42,8 @@ pub(crate) struct Question {
     pub(crate) several: bool,
     pub(crate) look: Look,
     pub(crate) streams: StreamFilter,
+    /// What the terminals show, and not what was printed.
+    pub(crate) screen: bool,
     /// `None`: it does not wait.
     pub(crate) awaited: Option<Awaited>,
 }
@@ -55,6 +57,10 @@ impl Question {
         if encoding == Encoding::Base64 && arguments.collapse == Some(true) {
             return Err(PublicError::argument("collapse", "is for safe_text; base64 gives the exact bytes"));
         }
+        let screen = arguments.view == Some(View::Screen);
+        if screen {
+            refuse_beside_screen(&arguments)?;
+        }
         let limit = arguments.limit_bytes.unwrap_or(limits.inline_bytes);
         let look = Look {
             limit: usize::try_from(limit).unwrap_or(usize::MAX),
@@ -62,7 +68,8 @@ impl Question {
             collapse: arguments.collapse.unwrap_or(true),
         };
         let awaited = awaited(&arguments)?;
-        Ok(Self { targets, several, look, streams: filter(arguments.stream.unwrap_or_default()), awaited })
+        let streams = filter(arguments.stream.unwrap_or_default());
+        Ok(Self { targets, several, look, streams, screen, awaited })
     }
 }
 
@@ -71,6 +78,21 @@ impl Question {
     pub(crate) fn named(&self, error: PublicError) -> PublicError {
         let ahead = self.several && error.code == ErrorCode::CursorAhead;
         if ahead { error.field("cursors") } else { error }
+    }
+}
+
+/// A screen is no part of the stream.
+fn refuse_beside_screen(arguments: &OutputArguments) -> Result<(), PublicError> {
+    let given = [
+        ("tail_bytes", arguments.tail_bytes.is_some()),
+        ("tail_lines", arguments.tail_lines.is_some()),
+        ("encoding", arguments.encoding.is_some_and(|encoding| encoding != Encoding::SafeText)),
+        ("stream", arguments.stream.is_some_and(|stream| stream != StreamChoice::Both)),
+        ("collapse", arguments.collapse.is_some()),
+    ];
+    match given.into_iter().find(|(_, given)| *given) {
+        Some((field, _)) => Err(PublicError::argument(field, "does not go with view: screen")),
+        None => Ok(()),
     }
 }
 
@@ -197,6 +219,11 @@ mod tests {
             (json!({"process_ids": [A], "cursor": 0}), "cursor"),
             (json!({"process_ids": [A], "cursors": {B: 0}}), "cursors"),
             (json!({"process_id": A, "encoding": "base64", "collapse": true}), "collapse"),
+            (json!({"process_id": A, "view": "screen", "tail_lines": 5}), "tail_lines"),
+            (json!({"process_id": A, "view": "screen", "tail_bytes": 5}), "tail_bytes"),
+            (json!({"process_id": A, "view": "screen", "encoding": "base64"}), "encoding"),
+            (json!({"process_id": A, "view": "screen", "stream": "stdout"}), "stream"),
+            (json!({"process_id": A, "view": "screen", "collapse": false}), "collapse"),
             (json!({"process_id": A, "until": "exit"}), "until"),
             (json!({"process_id": A, "timeout_ms": 5}), "timeout_ms"),
             (json!({"process_id": A, "wait": "poll", "quiet_ms": 5}), "quiet_ms"),

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use procyard_api::{BashResult, Encoding, ListResult, OutputEntry, OutputResult, StopResult};
+use procyard_api::{BashResult, Encoding, ListResult, OutputEntry, OutputResult, Screen, StopResult};
 use procyard_core::{PublicError, SignalNumber, State};
 use procyard_supervisor::CommandRecord;
 
@@ -59,9 +59,10 @@ pub(crate) fn bash(result: &BashResult) -> String {
 
 /// The result of `ProcessOutput` for one process.
 pub(crate) fn process_output(result: &OutputResult, encoding: Encoding) -> String {
-    let mut text = match encoding {
-        Encoding::SafeText => output(&result.output),
-        Encoding::Base64 => format!("{}\n", result.output),
+    let mut text = match (&result.screen, encoding) {
+        (Some(seen), _) => screen(seen),
+        (None, Encoding::SafeText) => output(&result.output),
+        (None, Encoding::Base64) => format!("{}\n", result.output),
     };
     if result.gap {
         let note = format!("[bytes before cursor {} are no longer kept]\n", result.start_cursor);
@@ -83,6 +84,40 @@ pub(crate) fn process_output(result: &OutputResult, encoding: Encoding) -> Strin
     text.push_str("]\n");
     if let Some(diagnostic) = &result.diagnostic {
         let _ = writeln!(text, "[{diagnostic}]");
+    }
+    text
+}
+
+/// What a terminal shows: what it is, its rows, and what the rows do not say.
+fn screen(seen: &Screen) -> String {
+    let (size, cursor) = (seen.size, seen.cursor);
+    let mut text = format!("[{}screen of {} rows", if seen.alternate { "alternate " } else { "" }, size.rows);
+    let hidden = if cursor.visible { "" } else { " (hidden)" };
+    let _ = write!(
+        text,
+        " and {} columns; cursor{hidden} at row {}, column {}",
+        size.cols, cursor.row, cursor.col
+    );
+    if let Some(title) = &seen.title {
+        let _ = write!(text, "; title: {title}");
+    }
+    text.push_str("]\n");
+    for row in &seen.rows {
+        text.push_str(row);
+        text.push('\n');
+    }
+    if seen.rows.is_empty() {
+        text.push_str("(nothing on it)\n");
+    }
+    if let Some(rows) = seen.omitted_rows {
+        let _ = writeln!(text, "[{rows} more rows; they come with a larger limit_bytes]");
+    }
+    for piece in &seen.highlighted {
+        let _ = writeln!(text, "[highlighted in row {}: {}]", piece.row, piece.text);
+    }
+    if let Some(from) = seen.drawn_from {
+        let _ =
+            writeln!(text, "[drawn from cursor {from} on; what was painted before and not since is missing]");
     }
     text
 }

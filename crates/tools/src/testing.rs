@@ -5,7 +5,9 @@ use procyard_core::{
     ErrorCode, ExecutionId, Handle, Identity, LoopId, Origin, Outcome, Owner, PublicError, Reason, SessionId,
     State, Stream, Timestamp,
 };
-use procyard_supervisor::{CommandRecord, Gap, Page, ReadFrom, Snapshot, Span, StdinStatus, StreamFilter};
+use procyard_supervisor::{
+    CommandRecord, Gap, Page, ReadFrom, Resize, Snapshot, Span, StdinStatus, StreamFilter,
+};
 
 use crate::source::Source;
 
@@ -37,6 +39,7 @@ pub(crate) fn snapshot(command: &str, state: State) -> Snapshot {
         storage_degraded: false,
         teardown_failed: false,
         terminal: None,
+        initial_terminal: None,
         stdin: StdinStatus::None,
         pending_input: 0,
         tier: "subreaper".into(),
@@ -57,6 +60,8 @@ pub(crate) struct Recorded {
     pub(crate) retained_from: u64,
     pub(crate) state: State,
     pub(crate) streams: StreamFilter,
+    /// Changes of the terminal's size: the cursor, rows and columns.
+    pub(crate) resizes: Vec<(u64, u16, u16)>,
     /// No single read returns more.
     pub(crate) per_read: usize,
 }
@@ -72,6 +77,7 @@ impl Recorded {
             retained_from: 0,
             state: State::Exited,
             streams: StreamFilter::Both,
+            resizes: Vec::new(),
             per_read: usize::MAX,
         }
     }
@@ -114,6 +120,14 @@ impl Recorded {
                 page.next_cursor = until;
                 continue;
             }
+            let resizes = self.resizes.iter().filter(|(cursor, ..)| *cursor == next);
+            page.resizes.extend(resizes.map(|&(cursor, rows, cols)| Resize {
+                offset: page.bytes.len(),
+                cursor,
+                at,
+                rows,
+                cols,
+            }));
             let (stream, byte) = self.bytes[usize::try_from(next).unwrap()];
             if self.streams.accepts(stream) {
                 page.spans.push(Span { offset: page.bytes.len(), cursor: next, len: 1, stream, at });
@@ -169,6 +183,8 @@ impl Source for Recorded {
 
 /// Drives a future that waits for nothing to its end.
 pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(future)
+    thread_local! {
+        static RUNTIME: tokio::runtime::Runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    }
+    RUNTIME.with(|runtime| runtime.block_on(future))
 }

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::definitions::{BASH, ToolDefinition, definitions};
 use crate::progress::{Progress, Reporter};
 use crate::reply::{Answer, Reply};
+use crate::screen::Screens;
 use crate::{arguments, bash, input, list, output, stop};
 
 /// How commands are started.
@@ -80,6 +81,7 @@ pub struct Toolbox {
     options: ToolboxOptions,
     lasting: Lasting,
     definitions: Vec<ToolDefinition>,
+    screens: Screens,
     /// The whole schema of Bash: what is hidden where nothing may outlive its call is refused with its reason.
     bash_schema: Value,
 }
@@ -102,7 +104,16 @@ impl Toolbox {
         };
         let definitions = definitions(supervisor.limits(), lasting, runner.is_some());
         let bash_schema = input_schema::<BashArguments>();
-        Self { supervisor, owner, runner, options, lasting, definitions, bash_schema }
+        Self {
+            supervisor,
+            owner,
+            runner,
+            options,
+            lasting,
+            definitions,
+            screens: Screens::default(),
+            bash_schema,
+        }
     }
 
     /// What a client is told of the tools.
@@ -159,6 +170,10 @@ impl Toolbox {
 
     pub(crate) fn options(&self) -> &ToolboxOptions {
         &self.options
+    }
+
+    pub(crate) fn screens(&self) -> &Screens {
+        &self.screens
     }
 
     pub(crate) fn lasting(&self) -> Lasting {

@@ -13,18 +13,19 @@ pub(crate) struct TextProbe {
     /// A page that collapses holds a trailing carriage return back.
     collapse: bool,
     renderer: Renderer,
-    text: String,
+    /// What is not complete yet has shown something, such as the newline in `ESC [ LF`, which is read when it is complete.
+    held: bool,
+    /// What a gap has completed shows something, and nobody was told.
+    due: bool,
 }
 
 impl TextProbe {
     pub(crate) fn new(streams: StreamFilter, collapse: bool) -> Self {
-        Self { streams, collapse, renderer: Renderer::new(), text: String::new() }
+        Self { streams, collapse, renderer: Renderer::new(), held: false, due: false }
     }
 
-    fn shows_something(&mut self) -> bool {
-        let shows = if self.collapse { self.text.contains(|ch| ch != '\r') } else { !self.text.is_empty() };
-        self.text.clear();
-        shows
+    fn shows(&self, text: &str) -> bool {
+        if self.collapse { text.contains(|ch| ch != '\r') } else { !text.is_empty() }
     }
 }
 
@@ -33,11 +34,33 @@ impl Probe for TextProbe {
         if !self.streams.accepts(stream) {
             return false;
         }
-        self.renderer.push(bytes, &mut self.text);
-        self.shows_something()
+        let due = std::mem::take(&mut self.due);
+        let before = self.renderer.pending();
+        let mut text = String::new();
+        self.renderer.push(bytes, &mut text);
+        let pending = self.renderer.pending();
+        if pending == before + bytes.len() {
+            // All of it belongs to what was incomplete before.
+            self.held |= self.shows(&text);
+            return due;
+        }
+        let held = std::mem::take(&mut self.held);
+        let mut incomplete = String::new();
+        match bytes.len().checked_sub(pending) {
+            Some(complete) => Renderer::new().push(&bytes[complete..], &mut incomplete),
+            // It began with the last byte before, which had no text.
+            None => incomplete.clone_from(&text),
+        }
+        self.held = self.shows(&incomplete);
+        text.truncate(text.len().saturating_sub(incomplete.len()));
+        due | held | self.shows(&text)
     }
 
     fn gap(&mut self, _: u64) {
+        // What is incomplete here stays so, and is shown.
+        let mut text = String::new();
+        self.renderer.finish(&mut text);
+        self.due |= std::mem::take(&mut self.held) | self.shows(&text);
         self.renderer = Renderer::resynchronising();
     }
 
@@ -78,6 +101,26 @@ mod tests {
         check(false, &[(Stdout, "\r")], true);
         check(true, &[(Stdout, "\r")], false);
         check(true, &[(Stdout, "\r"), (Stdout, "5%")], true);
+    }
+
+    #[test]
+    fn what_an_incomplete_sequence_contains_wakes_nobody_before_it_is_complete() {
+        use Stream::Stdout;
+        check(false, &[(Stdout, "\x1b[\n")], false);
+        check(false, &[(Stdout, "\x1b["), (Stdout, "\n")], false);
+        check(false, &[(Stdout, "\x1b["), (Stdout, "\n"), (Stdout, "m")], true);
+        check(false, &[(Stdout, "\x1b["), (Stdout, "m")], false);
+        check(false, &[(Stdout, "\x1b[\n"), (Stdout, "\x1b[")], true);
+        check(false, &[(Stdout, "x\x1b[")], true);
+        check(false, &[(Stdout, "\x1b[\x1b[\n")], false);
+        check(false, &[(Stdout, "\x1b]x\x1b"), (Stdout, "[\n")], false);
+        let mut probe = TextProbe::new(StreamFilter::Both, false);
+        assert!(!probe.feed(0, Stdout, b"\xe2"));
+        assert!(probe.feed(1, Stdout, b"\xe2"), "the first one is no character");
+        let mut probe = TextProbe::new(StreamFilter::Both, false);
+        assert!(!probe.feed(0, Stdout, b"\xe6\x97"));
+        probe.gap(9);
+        assert!(probe.feed(9, Stdout, b"\xa5"), "half a character before a gap is shown");
     }
 
     #[test]

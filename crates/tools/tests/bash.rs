@@ -4,6 +4,7 @@ mod common;
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use common::{Yard, call, call_in, code, id};
@@ -271,6 +272,34 @@ async fn a_call_that_joins_a_process_after_its_hand_over_does_not_stop_it() {
     drop(waiting(&yard, arguments).await);
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(yard.output(&id(&handed_over), json!({})).await["status"], "running");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_joined_a_start_which_was_given_up_starts_the_command_itself() {
+    let yard = Yard::new(Script::new().start_fault(StartFault::Hang)).await;
+    yard.runner.then(Script::new().stdout("done").exit(0));
+    let arguments = json!({"command": "play", "idempotency_key": "k"});
+    let first = waiting(&yard, arguments.clone()).await;
+    let second = waiting(&yard, arguments).await;
+    drop(first);
+    let told = second.await;
+    assert_eq!((&told.structured["status"], &told.structured["output"]), (&json!("exited"), &json!("done")));
+    assert_eq!(told.structured["backgrounded"], false);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_joined_has_the_process_when_the_one_that_started_it_goes_before_it_knows() {
+    let yard = Yard::new(Script::new()).await;
+    let arguments = json!({"command": "play", "idempotency_key": "k"});
+    let mut first = Box::pin(yard.tools.call("Bash", arguments.clone(), CallContext::default()));
+    // Begun, and not looked at again: the process is on its way to it.
+    let begun = first.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(begun.is_pending());
+    let second = waiting(&yard, arguments).await;
+    assert_eq!(yard.runner.played().len(), 1);
+    drop(first);
+    yard.runner.last().unwrap().exit(7).await;
+    assert_eq!(second.await.structured["exit_code"], 7);
 }
 
 #[tokio::test(start_paused = true)]

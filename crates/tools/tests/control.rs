@@ -318,3 +318,26 @@ async fn a_notice_has_its_description_on_one_line_of_safe_text() {
     let told = yard.call("ProcessList", json!({})).await;
     assert_eq!(told["notifications"][0]["description"], "a b");
 }
+
+#[tokio::test(start_paused = true)]
+async fn input_that_comes_too_late_is_told_how_the_process_has_ended() {
+    let yard = Yard::new(Script::new().exit(3)).await;
+    let process = id(&yard.bash(json!({"background": true, "tty": true})).await);
+    yard.ended(&process).await;
+    let error = input(&yard, &process, json!({"keys": ["ctrl-c"]})).await;
+    assert_eq!(code(&error), "stdin_closed");
+    assert!(error["error"]["message"].as_str().unwrap().contains("has ended (exited 3)"), "{error}");
+    let stopped = stop(&yard, &process, json!({"mode": "interrupt"})).await;
+    assert_eq!((&stopped["status"], &stopped["exit_code"]), (&json!("exited"), &json!(3)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_that_the_terminal_would_cut_is_refused_and_nothing_of_it_is_written() {
+    let yard = Yard::new(Script::new().longest_line(10).echo_input()).await;
+    let process = id(&yard.bash(json!({"background": true, "tty": true})).await);
+    let error = input(&yard, &process, json!({"data": "x".repeat(20)})).await;
+    assert_eq!((code(&error), &error["error"]["field"]), ("invalid_arguments", &json!("data")));
+    assert_eq!(error["error"]["effects"], "none");
+    let arguments = json!({"data": "short\n", "yield_time_ms": 1000, "quiet_ms": 100, "cursor": 0});
+    assert_eq!(input(&yard, &process, arguments).await["output"], "short\n");
+}

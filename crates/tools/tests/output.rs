@@ -239,3 +239,35 @@ async fn a_tail_and_a_cursor_inside_a_character_begin_at_the_same_place() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_line_without_an_end_is_shown_and_read_on_at_its_cursor() {
+    let line: String = (b'a'..=b'z').cycle().take(400_000).map(char::from).collect::<String>() + "日本語";
+    let yard = Yard::new(Script::new().stdout(&line).exit(0)).await;
+    let result = yard.bash(json!({})).await;
+    let output = result["output"].as_str().unwrap();
+    assert!(output.starts_with("abcdef") && output.ends_with("日本語"), "{}", output.len());
+    let (mut joined, mut cursor) = (String::new(), 0);
+    while cursor < line.len() {
+        let page = yard.output(&id(&result), json!({"cursor": cursor, "limit_bytes": 99_999})).await;
+        let text = page["output"].as_str().unwrap();
+        assert!(!text.is_empty() && text.len() <= 99_999);
+        joined.push_str(text);
+        cursor = usize::try_from(page["next_cursor"].as_u64().unwrap()).unwrap();
+    }
+    assert!(joined == line);
+}
+
+#[tokio::test(start_paused = true)]
+async fn binary_output_is_flagged_and_exact_in_base64() {
+    let bytes = b"\x7fELF\x02\x01\0\0\xff\xfe\x80";
+    let yard = Yard::new(Script::new().stdout(bytes).exit(0)).await;
+    let reply = call(&yard.tools, "Bash", json!({"command": "cat a.out"})).await;
+    assert_eq!((&reply.structured["binary"], &reply.structured["normalized"]), (&json!(true), &json!(true)));
+    let process = id(&reply.structured);
+    let text = call(&yard.tools, "ProcessOutput", json!({"process_id": process})).await;
+    assert!(text.text.contains("read it with encoding base64"), "{}", text.text);
+    assert_eq!(text.structured["artifact"], json!({"id": process, "encoding": "base64"}));
+    let exact = yard.output(&process, json!({"encoding": "base64"})).await;
+    assert_eq!(exact["output"], "f0VMRgIBAAD//oA=");
+}

@@ -142,6 +142,14 @@ fn an_arbitrary_cursor_skips_the_rest_of_a_cut_character() {
 }
 
 #[test]
+fn a_cut_character_is_skipped_also_where_a_read_ends_in_it() {
+    let source = Recorded { per_read: 4, ..Recorded::stdout("0123🦀b".as_bytes()) };
+    for cursor in 5..8 {
+        assert_eq!(text_page(&source, cursor, 100).output, "b", "at {cursor}");
+    }
+}
+
+#[test]
 fn what_is_no_longer_retained_is_a_gap() {
     let source = Recorded { retained_from: 4, ..Recorded::stdout(b"0123456789") };
     let page = text_page(&source, 1, 100);
