@@ -51,8 +51,15 @@
 //! Not for composing a service: sessions, runners and tokens come from whoever embeds this.
 
 mod client_gone;
+mod follow;
 mod mcp;
+mod mcp_server;
 mod opens_late;
+mod presence;
+mod reports;
+mod resources;
+mod results;
+mod tasks;
 mod turns;
 
 pub use mcp::{ServeError, serve_mcp, stdio};

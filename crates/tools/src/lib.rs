@@ -49,6 +49,7 @@
 
 mod arguments;
 mod bash;
+mod by_handle;
 mod definitions;
 mod escape;
 mod headtail;
@@ -74,6 +75,7 @@ mod testing;
 mod toolbox;
 mod watch;
 
+pub use by_handle::Excerpt;
 pub use definitions::{ToolAnnotations, ToolDefinition};
 pub use progress::Progress;
 pub use reply::Reply;
