@@ -42,7 +42,8 @@ impl Followed {
         {
             let mut wanted = lock(&self.wanted);
             if wanted.len() >= FOLLOWED_MAX && !wanted.contains(&handle) {
-                let message = format!("at most {FOLLOWED_MAX} resources can be followed; unsubscribe from some");
+                let message =
+                    format!("at most {FOLLOWED_MAX} resources can be followed; unsubscribe from some");
                 return Err(ErrorData::invalid_request(message, None));
             }
             wanted.insert(handle);
@@ -52,8 +53,9 @@ impl Followed {
             let (wanted, peer) = (Arc::clone(&self.wanted), peer.clone());
             *sender = Some(AbortOnDropHandle::new(tokio::spawn(async move {
                 let tell = |handle: Handle| {
-                    let told = peer
-                        .notify_resource_updated(ResourceUpdatedNotificationParam::new(resources::uri(&handle)));
+                    let told = peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(
+                        resources::uri(&handle),
+                    ));
                     async move { told.await.is_ok() }
                 };
                 each_change(changes, || lock(&wanted).clone(), tell).await;

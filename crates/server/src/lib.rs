@@ -1,4 +1,4 @@
-//! Transports over procyard's tools: MCP over any pair of byte streams.
+//! Transports over procyard's tools: MCP over any pair of byte streams, and over streamable HTTP.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -53,7 +53,9 @@
 mod client_gone;
 mod follow;
 mod mcp;
+mod mcp_http;
 mod mcp_server;
+mod mcp_sessions;
 mod opens_late;
 mod presence;
 mod reports;
@@ -63,3 +65,4 @@ mod tasks;
 mod turns;
 
 pub use mcp::{ServeError, serve_mcp, stdio};
+pub use mcp_http::{Callers, McpHttp, McpHttpOptions};

@@ -73,9 +73,16 @@ impl McpServer {
             () = client_left(&self.gone) => None,
         };
         reports.end().await;
-        // The response to a call that was cancelled meanwhile is dropped, and one whose client has left reaches nobody.
-        let absent = context.extensions.get::<Presence>().is_some_and(Presence::is_absent);
-        reply.filter(|_| !context.ct.is_cancelled() && !absent)
+        if let (Some(_), Some(presence)) = (&reply, context.extensions.get::<Presence>()) {
+            // An answer that nobody reads would be lost. The call of a client that stays away is cancelled.
+            tokio::select! {
+                () = presence.wait() => {}
+                () = context.ct.cancelled() => {}
+                () = self.gone.cancelled() => {}
+            }
+        }
+        // The response to a call that was cancelled meanwhile is dropped, so nobody has seen it.
+        reply.filter(|_| !context.ct.is_cancelled())
     }
 }
 

@@ -117,7 +117,10 @@ fn about(excerpt: &Excerpt) -> MetaObject {
 
 /// The answer for what does not exist, and for what belongs to somebody else.
 pub(crate) fn missing(uri: &str) -> ErrorData {
-    ErrorData::resource_not_found("there is no such resource; resources/list has yours", Some(json!({ "uri": uri })))
+    ErrorData::resource_not_found(
+        "there is no such resource; resources/list has yours",
+        Some(json!({ "uri": uri })),
+    )
 }
 
 fn failed(error: &PublicError) -> ErrorData {

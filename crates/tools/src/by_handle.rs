@@ -72,12 +72,7 @@ impl Toolbox {
     }
 
     fn source(&self, handle: Handle) -> Supervised<'_> {
-        Supervised {
-            supervisor: self.supervisor(),
-            owner: self.owner(),
-            handle,
-            streams: StreamFilter::Both,
-        }
+        Supervised { supervisor: self.supervisor(), owner: self.owner(), handle, streams: StreamFilter::Both }
     }
 
     fn inline_limit(&self) -> usize {
