@@ -15,6 +15,8 @@ mod doc;
 mod docs;
 mod fmt;
 mod layers;
+mod mcp_conformance;
+mod mcp_node;
 mod mcp_sdk;
 mod test;
 
@@ -51,8 +53,10 @@ enum Verb {
     Deny(deny::Args),
     /// Measure what procyard costs, against baselines of the same run
     Bench(bench::Args),
-    /// Make the Python environment that the MCP SDK test runs in
+    /// Make the environments that the tests with the official MCP SDKs run in
     McpSdk,
+    /// Run the official MCP conformance suite against the tools over HTTP
+    McpConformance,
 }
 
 impl Verb {
@@ -68,6 +72,7 @@ impl Verb {
             Self::Deny(args) => deny::run(args),
             Self::Bench(args) => bench::run(args),
             Self::McpSdk => mcp_sdk::run(),
+            Self::McpConformance => mcp_conformance::run(),
         }
     }
 }

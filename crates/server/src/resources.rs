@@ -19,7 +19,7 @@ const BEHIND: &str = "/output";
 const TEXT: &str = "text/plain";
 
 /// Entries of a page of the list.
-const ENTRIES: usize = 100;
+const ENTRIES: usize = 50;
 
 /// The address of the output of a process.
 pub(crate) fn uri(handle: &Handle) -> String {
