@@ -44,9 +44,15 @@ async fn a_request_needs_no_session() {
 #[tokio::test]
 async fn a_foreground_command_ends_with_the_connection_of_its_call() {
     let scene = Scene::new().await;
-    let running = call(&scene, "long", false).await;
-    eventually("it runs", async || scene.states(1) == [State::Running]).await;
-    drop(running);
+    {
+        // Nothing is answered before there is something to say, so this is dropped with its connection.
+        let running = std::pin::pin!(call(&scene, "long", false));
+        let runs = eventually("it runs", async || scene.states(1) == [State::Running]);
+        tokio::select! {
+            _ = running => panic!("a command that goes on was answered"),
+            () = runs => {}
+        }
+    }
     eventually("it is stopped", async || scene.states(1) == [State::Terminated]).await;
 }
 
