@@ -6,7 +6,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use procyard_tools::{CallContext, Progress, Reply, ToolDefinition, Toolbox};
+use procyard_tools::{CallContext, Progress, Reply, Surface, ToolDefinition};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, JsonObject,
     ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ProgressToken, ServerCapabilities,
@@ -36,11 +36,6 @@ const LEAVE_GRACE: Duration = Duration::from_secs(1);
 /// Reports of progress that may wait for a slow client; more are dropped.
 const REPORTS: usize = 4;
 
-const INSTRUCTIONS: &str = "Runs commands under supervision. Bash runs a command and waits for it, or with background: true \
-returns at once with a process_id. Read output with ProcessOutput from the cursor that the last result gave, and let it \
-wait for output, exit or a pattern instead of polling. ProcessStop ends a command with everything it started. ProcessList \
-finds your processes again.";
-
 /// Why serving ended otherwise than by the client's or the server's wish.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -53,11 +48,11 @@ pub enum ServeError {
     Failed(#[from] tokio::task::JoinError),
 }
 
-/// Serves the tools on a pair of byte streams, one JSON-RPC message a line, until the client closes its end or `stop` is
+/// Serves a surface on a pair of byte streams, one JSON-RPC message a line, until the client closes its end or `stop` is
 /// cancelled. Foreground commands of calls that are under way then are stopped. Writes nothing but protocol. Answers that a
 /// client no longer reads keep it for a second at most; a client that does not read and does not leave keeps it.
 pub async fn serve_mcp<R, W>(
-    toolbox: Arc<Toolbox>,
+    surface: Arc<dyn Surface>,
     read: R,
     write: W,
     stop: CancellationToken,
@@ -68,9 +63,9 @@ where
 {
     let gone = stop.child_token();
     let read = TellsWhenGone::new(read, gone.clone());
-    let server = McpServer { toolbox, gone: gone.clone() };
+    let server = McpServer { surface: Arc::clone(&surface), gone: gone.clone() };
     let transport = AsyncRwTransport::new_server(read, write).with_max_line_length(MESSAGE_MAX);
-    let transport = OpensLate::new(TakesTurns::new(transport));
+    let transport = OpensLate::new(TakesTurns::new(transport, surface));
     let opening = rmcp::service::serve_server_with_ct(server, transport, stop.clone()).await;
     let running = match opening {
         Ok(running) => running,
@@ -96,15 +91,23 @@ pub fn stdio() -> (impl AsyncRead + Send + Unpin + 'static, impl AsyncWrite + Se
 }
 
 struct McpServer {
-    toolbox: Arc<Toolbox>,
+    surface: Arc<dyn Surface>,
     gone: CancellationToken,
+}
+
+impl McpServer {
+    /// Whether the results of a tool are more than text. Those of a name that is no tool have a structure, too: errors.
+    fn gives_structure(&self, name: &str) -> bool {
+        let tool = self.surface.definitions().into_iter().find(|definition| definition.name == name);
+        tool.is_none_or(|definition| definition.output_schema.is_some())
+    }
 }
 
 impl ServerHandler for McpServer {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
             .with_server_info(Implementation::new("procyard", env!("CARGO_PKG_VERSION")))
-            .with_instructions(INSTRUCTIONS)
+            .with_instructions(self.surface.instructions())
     }
 
     fn list_tools(
@@ -112,12 +115,12 @@ impl ServerHandler for McpServer {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> impl Future<Output = Result<ListToolsResult, ErrorData>> + Send {
-        let tools = self.toolbox.definitions().into_iter().map(tool).collect();
+        let tools = self.surface.definitions().into_iter().map(tool).collect();
         std::future::ready(Ok(ListToolsResult::with_all_items(tools)))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.toolbox.definitions().into_iter().find(|definition| definition.name == name).map(tool)
+        self.surface.definitions().into_iter().find(|definition| definition.name == name).map(tool)
     }
 
     async fn call_tool(
@@ -136,7 +139,7 @@ impl ServerHandler for McpServer {
             if let Some(turn) = &turn {
                 turn.come().await;
             }
-            self.toolbox.call(&request.name, arguments, call).await
+            self.surface.call(&request.name, arguments, call).await
         };
         // Dropping the call is what cancels it: it stops a foreground command that was not handed over.
         let reply = tokio::select! {
@@ -149,7 +152,7 @@ impl ServerHandler for McpServer {
         match reply {
             // The response to a call that was cancelled meanwhile is dropped, so nobody has seen it.
             Some(reply) if !context.ct.is_cancelled() => {
-                let result = result(&reply);
+                let result = result(&reply, self.gives_structure(&request.name));
                 reply.handed_to_transport();
                 Ok(result.into())
             }
@@ -164,11 +167,11 @@ async fn client_left(gone: &CancellationToken) {
     tokio::time::sleep(GONE_GRACE).await;
 }
 
-fn result(reply: &Reply) -> CallToolResult {
+fn result(reply: &Reply, structured: bool) -> CallToolResult {
     let content = vec![ContentBlock::text(reply.text.clone())];
     let mut result =
         if reply.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
-    result.structured_content = Some(reply.structured.clone());
+    result.structured_content = structured.then(|| reply.structured.clone());
     result
 }
 
@@ -179,10 +182,13 @@ fn tool(definition: ToolDefinition) -> Tool {
         .destructive(hints.destructive)
         .idempotent(hints.idempotent)
         .open_world(hints.open_world);
-    Tool::new(definition.name, definition.description, Arc::new(object(definition.input_schema)))
+    let tool = Tool::new(definition.name, definition.description, Arc::new(object(definition.input_schema)))
         .with_title(definition.title)
-        .with_raw_output_schema(Arc::new(object(definition.output_schema)))
-        .with_annotations(annotations)
+        .with_annotations(annotations);
+    match definition.output_schema {
+        Some(schema) => tool.with_raw_output_schema(Arc::new(object(schema))),
+        None => tool,
+    }
 }
 
 fn object(schema: Value) -> JsonObject {

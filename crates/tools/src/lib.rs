@@ -69,6 +69,7 @@ mod reply;
 mod segment;
 mod source;
 mod stop;
+mod surface;
 #[cfg(test)]
 mod testing;
 mod toolbox;
@@ -77,4 +78,5 @@ mod watch;
 pub use definitions::{ToolAnnotations, ToolDefinition};
 pub use progress::Progress;
 pub use reply::Reply;
+pub use surface::Surface;
 pub use toolbox::{CallContext, Toolbox, ToolboxOptions};
