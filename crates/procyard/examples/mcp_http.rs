@@ -13,7 +13,7 @@ use procyard_runner::{Runner, RunnerError, RunnerResolver};
 use procyard_server::{McpHttp, McpHttpOptions};
 use procyard_store::FsDir;
 use procyard_supervisor::{Services, Supervisor};
-use procyard_tools::{Toolbox, ToolboxOptions};
+use procyard_tools::{Surface, Toolbox, ToolboxOptions};
 use tokio::io::AsyncReadExt as _;
 use tokio_util::sync::CancellationToken;
 
@@ -49,7 +49,7 @@ async fn serve() -> Result<(), Box<dyn std::error::Error>> {
     let toolbox = Arc::new(Toolbox::new(supervisor.clone(), runners, owner, options));
 
     let stop = CancellationToken::new();
-    let everybody = move |_: &Parts| -> Result<Arc<Toolbox>, Response> { Ok(Arc::clone(&toolbox)) };
+    let everybody = move |_: &Parts| -> Result<Arc<dyn Surface>, Box<Response>> { Ok(toolbox.clone()) };
     let endpoint = McpHttp::new(everybody, McpHttpOptions::default(), stop.clone());
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     println!("http://{}/v1/mcp", listener.local_addr()?);
@@ -59,7 +59,8 @@ async fn serve() -> Result<(), Box<dyn std::error::Error>> {
         let _ = tokio::io::stdin().read_to_end(&mut Vec::new()).await;
         stopping.cancel();
     });
-    axum::serve(listener, endpoint.router()).with_graceful_shutdown(stop.cancelled_owned()).await?;
+    let router = axum::Router::new().nest("/v1/mcp", endpoint.router());
+    axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await?;
     supervisor.shutdown().await;
     runner.shutdown().await;
     Ok(())

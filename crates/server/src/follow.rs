@@ -107,9 +107,9 @@ async fn each_change<F>(
 ) where
     F: Future<Output = bool>,
 {
-    let mut changed = BTreeSet::new();
+    let mut due = BTreeSet::new();
     while let Some(event) = changes.next().await {
-        note(&event, &wanted, &mut changed);
+        note(&event, &wanted, &mut due);
         // What else has happened already is part of the same round.
         loop {
             let more = tokio::select! {
@@ -118,12 +118,12 @@ async fn each_change<F>(
                 () = std::future::ready(()) => break,
             };
             match more {
-                Some(event) => note(&event, &wanted, &mut changed),
+                Some(event) => note(&event, &wanted, &mut due),
                 None => break,
             }
         }
         let wanted = wanted();
-        for handle in std::mem::take(&mut changed).into_iter().filter(|handle| wanted.contains(handle)) {
+        for handle in std::mem::take(&mut due).into_iter().filter(|handle| wanted.contains(handle)) {
             if !tell(handle).await {
                 return;
             }
@@ -132,17 +132,17 @@ async fn each_change<F>(
     }
 }
 
-fn note(event: &LiveEvent, wanted: &impl Fn() -> BTreeSet<Handle>, changed: &mut BTreeSet<Handle>) {
+fn note(event: &LiveEvent, wanted: &impl Fn() -> BTreeSet<Handle>, due: &mut BTreeSet<Handle>) {
     match event {
         LiveEvent::Output { handle, .. } => {
-            changed.insert(*handle);
+            due.insert(*handle);
         }
         LiveEvent::Lifecycle(event) if event.state.is_terminal() => {
-            changed.insert(event.identity.handle);
+            due.insert(event.identity.handle);
         }
         LiveEvent::Lifecycle(_) => {}
         // Which of them has ended is not known, so all may have.
-        LiveEvent::Lagged(_) => changed.extend(wanted()),
+        LiveEvent::Lagged(_) => due.extend(wanted()),
     }
 }
 

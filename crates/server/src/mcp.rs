@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use procyard_tools::Toolbox;
+use procyard_tools::Surface;
 use rmcp::service::ServerInitializeError;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -35,11 +35,11 @@ pub enum ServeError {
     Failed(#[from] tokio::task::JoinError),
 }
 
-/// Serves the tools on a pair of byte streams, one JSON-RPC message a line, until the client closes its end or `stop` is
+/// Serves a surface on a pair of byte streams, one JSON-RPC message a line, until the client closes its end or `stop` is
 /// cancelled. Foreground commands of calls that are under way then are stopped. Writes nothing but protocol. Answers that a
 /// client no longer reads keep it for a second at most; a client that does not read and does not leave keeps it.
 pub async fn serve_mcp<R, W>(
-    toolbox: Arc<Toolbox>,
+    surface: Arc<dyn Surface>,
     read: R,
     write: W,
     stop: CancellationToken,
@@ -50,9 +50,9 @@ where
 {
     let gone = stop.child_token();
     let read = TellsWhenGone::new(read, gone.clone());
-    let server = McpServer::new(toolbox, gone.clone());
+    let server = McpServer::new(Arc::clone(&surface), gone.clone());
     let transport = AsyncRwTransport::new_server(read, write).with_max_line_length(MESSAGE_MAX);
-    let transport = OpensLate::new(TakesTurns::new(transport));
+    let transport = OpensLate::new(TakesTurns::new(transport, surface));
     let opening = rmcp::service::serve_server_with_ct(server, transport, stop.clone()).await;
     let running = match opening {
         Ok(running) => running,

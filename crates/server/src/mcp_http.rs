@@ -17,7 +17,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use http_body_util::BodyExt as _;
 use procyard_core::Owner;
-use procyard_tools::Toolbox;
+use procyard_tools::Surface;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -80,15 +80,16 @@ impl Default for McpHttpOptions {
 
 /// Says whose tools a request is about.
 pub trait Callers: Send + Sync + 'static {
-    /// The tools of whoever sent a request with this head, or the response that refuses it. Must not block.
-    fn toolbox(&self, head: &Parts) -> Result<Arc<Toolbox>, Response>;
+    /// The tools of whoever sent a request with this head, or the response that refuses it. As long as they are those of
+    /// one [`Toolbox`](procyard_tools::Toolbox), the sessions of their owner go on. Must not block.
+    fn surface(&self, head: &Parts) -> Result<Arc<dyn Surface>, Box<Response>>;
 }
 
 impl<F> Callers for F
 where
-    F: Fn(&Parts) -> Result<Arc<Toolbox>, Response> + Send + Sync + 'static,
+    F: Fn(&Parts) -> Result<Arc<dyn Surface>, Box<Response>> + Send + Sync + 'static,
 {
-    fn toolbox(&self, head: &Parts) -> Result<Arc<Toolbox>, Response> {
+    fn surface(&self, head: &Parts) -> Result<Arc<dyn Surface>, Box<Response>> {
         self(head)
     }
 }
@@ -111,7 +112,7 @@ struct Shared {
 
 /// The endpoint of one owner.
 struct OwnersEndpoint {
-    toolbox: Arc<Toolbox>,
+    surface: Arc<dyn Surface>,
     service: Service,
     sessions: Arc<Sessions>,
     stop: CancellationToken,
@@ -133,9 +134,9 @@ impl McpHttp {
         Self { shared: Arc::new(Shared { callers, options, stop, owners: Mutex::default() }) }
     }
 
-    /// The endpoint at `/v1/mcp`, for a service to mount.
+    /// The endpoint as the one path of a router, for a service to nest at `/v1/mcp`.
     pub fn router(self) -> Router {
-        Router::new().route("/v1/mcp", any(serve)).with_state(self)
+        Router::new().route("/", any(serve)).with_state(self)
     }
 
     /// Ends every session of an owner, as when its loop was closed. Its calls under way are cancelled.
@@ -149,11 +150,11 @@ impl McpHttp {
         if self.shared.stop.is_cancelled() {
             return refuse(StatusCode::SERVICE_UNAVAILABLE, "the service is being shut down");
         }
-        let toolbox = match self.shared.callers.toolbox(&head) {
-            Ok(toolbox) => toolbox,
-            Err(refused) => return refused,
+        let surface = match self.shared.callers.surface(&head) {
+            Ok(surface) => surface,
+            Err(refused) => return *refused,
         };
-        let endpoint = self.shared.endpoint(&toolbox);
+        let endpoint = self.shared.endpoint(surface);
         if opens_a_session(&head.method, &head.headers) && endpoint.sessions.is_full() {
             let mut refused =
                 refuse(StatusCode::SERVICE_UNAVAILABLE, "too many sessions are in use; end one first");
@@ -200,10 +201,11 @@ impl Shared {
 
     /// The endpoint of whoever owns these tools. Another toolbox of the same owner, as after its session was opened anew,
     /// ends the sessions with the one before.
-    fn endpoint(&self, toolbox: &Arc<Toolbox>) -> Arc<OwnersEndpoint> {
+    fn endpoint(&self, surface: Arc<dyn Surface>) -> Arc<OwnersEndpoint> {
+        let owner = surface.toolbox().owner();
         let mut owners = self.owners();
-        if let Some(known) = owners.get(&toolbox.owner())
-            && Arc::ptr_eq(&known.toolbox, toolbox)
+        if let Some(known) = owners.get(&owner)
+            && std::ptr::eq(known.surface.toolbox(), surface.toolbox())
         {
             return Arc::clone(known);
         }
@@ -211,12 +213,12 @@ impl Shared {
             // One that is answering a request is held by that.
             owners.retain(|_, known| Arc::strong_count(known) > 1 || !known.sessions.is_empty());
         }
-        let endpoint = Arc::new(self.open(toolbox));
-        owners.insert(toolbox.owner(), Arc::clone(&endpoint));
+        let endpoint = Arc::new(self.open(surface));
+        owners.insert(owner, Arc::clone(&endpoint));
         endpoint
     }
 
-    fn open(&self, toolbox: &Arc<Toolbox>) -> OwnersEndpoint {
+    fn open(&self, surface: Arc<dyn Surface>) -> OwnersEndpoint {
         let stop = self.stop.child_token();
         let limits = SessionLimits {
             most: self.options.sessions,
@@ -225,19 +227,13 @@ impl Shared {
         };
         let sessions = Arc::new(Sessions::new(limits));
         let service = {
-            let (toolbox, gone) = (Arc::clone(toolbox), stop.clone());
-            let make = move || Ok(McpServer::new(Arc::clone(&toolbox), gone.clone()));
+            let (surface, gone) = (Arc::clone(&surface), stop.clone());
+            let make = move || Ok(McpServer::new(Arc::clone(&surface), gone.clone()));
             StreamableHttpService::new(make, Arc::clone(&sessions), self.config(&stop))
         };
         let looked_after = Arc::clone(&sessions);
         let looking = tokio::spawn(async move { looked_after.look_after().await });
-        OwnersEndpoint {
-            toolbox: Arc::clone(toolbox),
-            service,
-            sessions,
-            stop,
-            _looked_after: AbortOnDropHandle::new(looking),
-        }
+        OwnersEndpoint { surface, service, sessions, stop, _looked_after: AbortOnDropHandle::new(looking) }
     }
 
     fn config(&self, stop: &CancellationToken) -> StreamableHttpServerConfig {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use procyard_tools::{Reply, Toolbox};
+use procyard_tools::{Reply, Surface, Toolbox};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, CustomRequest, CustomResult, ErrorCode,
     GetTaskParams, GetTaskResult, Implementation, ListResourceTemplatesResult, ListResourcesResult,
@@ -29,22 +29,27 @@ use crate::{resources, results, tasks};
 /// What calls that are under way get to finish when the client has gone: those that only look something up do.
 const GONE_GRACE: Duration = Duration::from_millis(250);
 
-const INSTRUCTIONS: &str = "Runs commands under supervision. Bash runs a command and waits for it, or with background: true \
-returns at once with a process_id. Read output with ProcessOutput from the cursor that the last result gave, and let it \
-wait for output, exit or a pattern instead of polling. ProcessStop ends a command with everything it started. ProcessList \
-finds your processes again.";
-
 /// Answers one client.
 pub(crate) struct McpServer {
-    toolbox: Arc<Toolbox>,
+    surface: Arc<dyn Surface>,
     gone: CancellationToken,
     followed: Followed,
 }
 
 impl McpServer {
-    /// Serves these tools until `gone` is cancelled, which stops the foreground commands of calls under way.
-    pub(crate) fn new(toolbox: Arc<Toolbox>, gone: CancellationToken) -> Self {
-        Self { toolbox, gone, followed: Followed::default() }
+    /// Serves a surface until `gone` is cancelled, which stops the foreground commands of calls under way.
+    pub(crate) fn new(surface: Arc<dyn Surface>, gone: CancellationToken) -> Self {
+        Self { surface, gone, followed: Followed::default() }
+    }
+
+    fn toolbox(&self) -> &Toolbox {
+        self.surface.toolbox()
+    }
+
+    /// Whether the results of a tool are more than text. Those of a name that is no tool have a structure, too: errors.
+    fn gives_structure(&self, name: &str) -> bool {
+        let tool = self.surface.definitions().into_iter().find(|definition| definition.name == name);
+        tool.is_none_or(|definition| definition.output_schema.is_some())
     }
 
     /// Carries a call out, unless its client cancels it or leaves: `None`.
@@ -63,7 +68,7 @@ impl McpServer {
             if let Some(turn) = turn {
                 turn.come().await;
             }
-            self.toolbox.call(&request.name, arguments, call).await
+            self.surface.call(&request.name, arguments, call).await
         };
         // Dropping the call is what cancels it: it stops a foreground command that was not handed over.
         let reply = tokio::select! {
@@ -101,11 +106,11 @@ impl ServerHandler for McpServer {
             .build();
         ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("procyard", env!("CARGO_PKG_VERSION")))
-            .with_instructions(INSTRUCTIONS)
+            .with_instructions(self.surface.instructions())
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.toolbox.definitions().into_iter().find(|definition| definition.name == name).map(results::tool)
+        self.surface.definitions().into_iter().find(|definition| definition.name == name).map(results::tool)
     }
 
     async fn list_tools(
@@ -113,7 +118,7 @@ impl ServerHandler for McpServer {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = self.toolbox.definitions().into_iter().map(results::tool).collect();
+        let tools = self.surface.definitions().into_iter().map(results::tool).collect();
         Ok(ListToolsResult::with_all_items(tools))
     }
 
@@ -122,16 +127,19 @@ impl ServerHandler for McpServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        let name = request.name.clone();
         let Some(reply) = self.carry_out(request, &context).await else {
             // A cancelled call gets no response; the SDK drops this one.
             return Err(ErrorData::internal_error("the call was cancelled", None));
         };
+        let structured = self.gives_structure(&name);
         let takes_tasks = || context.client_capabilities().is_some_and(|client| client.supports_tasks());
-        if let Some(handle) = reply.left_running.filter(|_| takes_tasks()) {
+        // The result of a task is structured, so it is for tools that promise that.
+        if let Some(handle) = reply.left_running.filter(|_| structured && takes_tasks()) {
             // What the reply tells of other processes is not part of a task, so it waits for the next result.
-            return tasks::created(&self.toolbox, &handle).map(CallToolResponse::Task);
+            return tasks::created(self.toolbox(), &handle).map(CallToolResponse::Task);
         }
-        let result = results::result(&reply);
+        let result = results::result(&reply, structured);
         reply.handed_to_transport();
         Ok(result.into())
     }
@@ -141,7 +149,7 @@ impl ServerHandler for McpServer {
         request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        resources::list(&self.toolbox, request.and_then(|request| request.cursor).as_deref())
+        resources::list(self.toolbox(), request.and_then(|request| request.cursor).as_deref())
     }
 
     async fn list_resource_templates(
@@ -160,7 +168,7 @@ impl ServerHandler for McpServer {
         tokio::select! {
             biased;
             () = context.ct.cancelled() => Err(ErrorData::internal_error("the request was cancelled", None)),
-            read = resources::read(&self.toolbox, &request.uri) => read.map(ReadResourceResponse::Complete),
+            read = resources::read(self.toolbox(), &request.uri) => read.map(ReadResourceResponse::Complete),
         }
     }
 
@@ -169,7 +177,7 @@ impl ServerHandler for McpServer {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.followed.add(&self.toolbox, &context.peer, &request.uri)
+        self.followed.add(self.toolbox(), &context.peer, &request.uri)
     }
 
     async fn unsubscribe(
@@ -189,7 +197,7 @@ impl ServerHandler for McpServer {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         tokio::select! {
-            listened = follow::listen(&self.toolbox, &context) => listened,
+            listened = follow::listen(self.toolbox(), &context) => listened,
             () = self.gone.cancelled() => Ok(()),
         }
     }
@@ -199,7 +207,7 @@ impl ServerHandler for McpServer {
         request: GetTaskParams,
         _: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        tasks::get(&self.toolbox, &request.task_id).await
+        tasks::get(self.toolbox(), &request.task_id).await
     }
 
     async fn update_task(
@@ -207,7 +215,7 @@ impl ServerHandler for McpServer {
         request: UpdateTaskParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        tasks::update(&self.toolbox, &request.task_id)
+        tasks::update(self.toolbox(), &request.task_id)
     }
 
     async fn cancel_task(
@@ -215,7 +223,7 @@ impl ServerHandler for McpServer {
         request: CancelTaskParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        tasks::cancel(&self.toolbox, &request.task_id).await
+        tasks::cancel(self.toolbox(), &request.task_id).await
     }
 
     async fn on_custom_request(

@@ -8,12 +8,12 @@ use procyard_tools::{Reply, ToolDefinition};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
 use serde_json::Value;
 
-/// The result of a call: the text that a model reads, and the structured result.
-pub(crate) fn result(reply: &Reply) -> CallToolResult {
+/// The result of a call: the text that a model reads, and the structured result where the tool promises one.
+pub(crate) fn result(reply: &Reply, structured: bool) -> CallToolResult {
     let content = vec![ContentBlock::text(reply.text.clone())];
     let mut result =
         if reply.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
-    result.structured_content = Some(reply.structured.clone());
+    result.structured_content = structured.then(|| reply.structured.clone());
     result
 }
 
@@ -25,10 +25,13 @@ pub(crate) fn tool(definition: ToolDefinition) -> Tool {
         .destructive(hints.destructive)
         .idempotent(hints.idempotent)
         .open_world(hints.open_world);
-    Tool::new(definition.name, definition.description, Arc::new(object(definition.input_schema)))
+    let tool = Tool::new(definition.name, definition.description, Arc::new(object(definition.input_schema)))
         .with_title(definition.title)
-        .with_raw_output_schema(Arc::new(object(definition.output_schema)))
-        .with_annotations(annotations)
+        .with_annotations(annotations);
+    match definition.output_schema {
+        Some(schema) => tool.with_raw_output_schema(Arc::new(object(schema))),
+        None => tool,
+    }
 }
 
 fn object(schema: Value) -> JsonObject {

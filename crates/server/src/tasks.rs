@@ -39,7 +39,7 @@ pub(crate) async fn get(toolbox: &Toolbox, id: &str) -> Result<GetTaskResult, Er
     } else if snapshot.state.is_terminal()
         && let Some(reply) = toolbox.outcome(&handle).await.map_err(|error| refused(&error))?
     {
-        let result = object(&results::result(&reply));
+        let result = object(&results::result(&reply, true));
         reply.handed_to_transport();
         TaskPayload::Completed { result }
     } else {

@@ -70,6 +70,7 @@ mod reply;
 mod segment;
 mod source;
 mod stop;
+mod surface;
 #[cfg(test)]
 mod testing;
 mod toolbox;
@@ -79,4 +80,5 @@ pub use by_handle::Excerpt;
 pub use definitions::{ToolAnnotations, ToolDefinition};
 pub use progress::Progress;
 pub use reply::Reply;
+pub use surface::Surface;
 pub use toolbox::{CallContext, Toolbox, ToolboxOptions};

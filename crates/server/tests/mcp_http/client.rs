@@ -35,12 +35,9 @@ pub(crate) async fn send(scene: &Scene, method: &str, headers: &[(&str, &str)], 
             all.push(((*name).to_owned(), (*value).to_owned()));
         }
     }
-    let mut head = format!("{method} /v1/mcp HTTP/1.1\r\n");
-    for (name, value) in &all {
-        head.push_str(&format!("{name}: {value}\r\n"));
-    }
+    let fields: String = all.iter().flat_map(|(name, value)| [name, ": ", value, "\r\n"]).collect();
     let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all(format!("{head}\r\n{body}").as_bytes()).await.unwrap();
+    stream.write_all(format!("{method} /v1/mcp HTTP/1.1\r\n{fields}\r\n{body}").as_bytes()).await.unwrap();
     timeout(DEADLINE, Answer::read(BufReader::new(stream))).await.expect("an answer in time")
 }
 

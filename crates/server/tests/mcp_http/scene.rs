@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::StatusCode;
+use axum::Router;
 use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use procyard_core::{Limits, LoopId, Owner, SessionId, State};
 use procyard_runner::{CommandSpec, ProcessRequest, Runner, RunnerError, RunnerResolver};
@@ -13,7 +14,7 @@ use procyard_server::{McpHttp, McpHttpOptions};
 use procyard_store::FsDir;
 use procyard_supervisor::{Services, Supervisor};
 use procyard_testkit::{Script, ScriptedRunner};
-use procyard_tools::{Toolbox, ToolboxOptions};
+use procyard_tools::{Surface, Toolbox, ToolboxOptions};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
@@ -66,11 +67,11 @@ impl Scene {
             Arc::new(Toolbox::new(supervisor.clone(), runners.clone(), owner(of), options))
         };
         let (alice, bob) = (toolbox(1), toolbox(2));
-        let callers = move |head: &Parts| -> Result<Arc<Toolbox>, Response> {
-            match head.headers.get("authorization").map(|who| who.as_bytes()) {
-                Some(b"alice") => Ok(Arc::clone(&alice)),
-                Some(b"bob") => Ok(Arc::clone(&bob)),
-                _ => Err(StatusCode::UNAUTHORIZED.into_response()),
+        let callers = move |head: &Parts| -> Result<Arc<dyn Surface>, Box<Response>> {
+            match head.headers.get("authorization").map(HeaderValue::as_bytes) {
+                Some(b"alice") => Ok(alice.clone()),
+                Some(b"bob") => Ok(bob.clone()),
+                _ => Err(Box::new(StatusCode::UNAUTHORIZED.into_response())),
             }
         };
         let mut options = McpHttpOptions::default();
@@ -79,7 +80,8 @@ impl Scene {
         let endpoint = McpHttp::new(callers, options, stop.clone());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (router, stopping) = (endpoint.clone().router(), stop.clone());
+        let router = Router::new().nest("/v1/mcp", endpoint.clone().router());
+        let stopping = stop.clone();
         tokio::spawn(async move {
             let serving = axum::serve(listener, router);
             serving.with_graceful_shutdown(stopping.cancelled_owned()).await
