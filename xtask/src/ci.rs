@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use clap::ValueEnum;
 
-use crate::{clippy, deny, doc, docs, fmt, layers, test};
+use crate::{clippy, deny, doc, docs, fmt, layers, mcp_conformance, test};
 
 /// What `ci` takes.
 #[derive(Debug, clap::Args)]
@@ -26,13 +26,22 @@ enum Step {
     Docs,
     Clippy,
     Test,
+    McpConformance,
     Doc,
     Deny,
 }
 
 impl Step {
-    const ALL: [Self; 7] =
-        [Self::Fmt, Self::Layers, Self::Docs, Self::Clippy, Self::Test, Self::Doc, Self::Deny];
+    const ALL: [Self; 8] = [
+        Self::Fmt,
+        Self::Layers,
+        Self::Docs,
+        Self::Clippy,
+        Self::Test,
+        Self::McpConformance,
+        Self::Doc,
+        Self::Deny,
+    ];
 
     fn name(self) -> &'static str {
         match self {
@@ -41,6 +50,7 @@ impl Step {
             Self::Docs => "docs",
             Self::Clippy => "clippy",
             Self::Test => "test",
+            Self::McpConformance => "mcp-conformance",
             Self::Doc => "doc",
             Self::Deny => "deny",
         }
@@ -59,6 +69,7 @@ impl Step {
             Self::Docs => docs::references_hold(),
             Self::Clippy => clippy::run(),
             Self::Test => test::run(&test::Args::default()),
+            Self::McpConformance => mcp_conformance::run(),
             Self::Doc => doc::run(),
             Self::Deny => deny::run(&deny::Args::default()),
         }
@@ -121,10 +132,10 @@ fn summary(rows: &[Row]) -> String {
     let lines = rows.iter().map(|Row { step, outcome, took }| {
         let name = step.name();
         match outcome {
-            Outcome::Passed => format!("{name:<8} passed   {:>8.1} s", took.as_secs_f64()),
-            Outcome::Failed => format!("{name:<8} FAILED   {:>8.1} s", took.as_secs_f64()),
-            Outcome::Skipped => format!("{name:<8} skipped"),
-            Outcome::NotRun => format!("{name:<8} not run"),
+            Outcome::Passed => format!("{name:<15} passed   {:>8.1} s", took.as_secs_f64()),
+            Outcome::Failed => format!("{name:<15} FAILED   {:>8.1} s", took.as_secs_f64()),
+            Outcome::Skipped => format!("{name:<15} skipped"),
+            Outcome::NotRun => format!("{name:<15} not run"),
         }
     });
     lines.collect::<Vec<_>>().join("\n")
@@ -157,6 +168,7 @@ mod tests {
                 ("docs", Outcome::Passed),
                 ("clippy", Outcome::Failed),
                 ("test", Outcome::NotRun),
+                ("mcp-conformance", Outcome::NotRun),
                 ("doc", Outcome::NotRun),
                 ("deny", Outcome::Passed),
             ]
@@ -167,7 +179,12 @@ mod tests {
     fn a_skipped_step_is_shown_as_skipped_and_its_failure_cannot_count() {
         assert_eq!(
             outcomes(&[Step::Test], &[Step::Test])[4..],
-            [("test", Outcome::Skipped), ("doc", Outcome::Passed), ("deny", Outcome::Passed)]
+            [
+                ("test", Outcome::Skipped),
+                ("mcp-conformance", Outcome::Passed),
+                ("doc", Outcome::Passed),
+                ("deny", Outcome::Passed),
+            ]
         );
     }
 
@@ -177,9 +194,9 @@ mod tests {
         let text = summary(&rows);
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), Step::ALL.len());
-        assert_eq!(lines[0], "fmt      skipped");
-        assert!(lines[1].starts_with("layers   FAILED"), "{text}");
-        assert!(lines[2].starts_with("docs     passed"), "{text}");
-        assert_eq!(lines[3], "clippy   not run");
+        assert_eq!(lines[0], "fmt             skipped");
+        assert!(lines[1].starts_with("layers          FAILED"), "{text}");
+        assert!(lines[2].starts_with("docs            passed"), "{text}");
+        assert_eq!(lines[3], "clippy          not run");
     }
 }

@@ -6,8 +6,9 @@
 //! It does not supervise: these are short-lived tools that a person or CI is looking at.
 
 use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, bail};
 
@@ -49,6 +50,54 @@ pub(crate) fn answer(command: &mut Command) -> anyhow::Result<String> {
         bail!("`{line}` failed ({}): {}", output.status, stderr.lines().next().unwrap_or_default());
     }
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Says on standard error that something is left out, so that nobody takes it for done.
+pub(crate) fn warn(what: &str, why: &str) {
+    let rule = "=".repeat(72);
+    eprintln!("{rule}\nwarning: {what}:\n         {why}\n{rule}");
+}
+
+/// Whether this runs in CI, by the variable that CI services set.
+pub(crate) fn in_ci() -> bool {
+    std::env::var("CI").is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"))
+}
+
+/// A program that runs until this is dropped: it must end when its standard input does.
+#[derive(Debug)]
+pub(crate) struct Serving {
+    child: Child,
+    said: String,
+}
+
+impl Serving {
+    /// Starts the program and waits for its first line.
+    #[expect(clippy::disallowed_methods, reason = "the server under test, which ends with this program")]
+    pub(crate) fn start(command: &mut Command) -> anyhow::Result<Self> {
+        let line = line(command);
+        let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = spawned.with_context(|| format!("`{line}` did not start"))?;
+        let mut said = String::new();
+        if let Some(stdout) = child.stdout.take() {
+            BufReader::new(stdout).read_line(&mut said)?;
+        }
+        let serving = Self { child, said: said.trim().to_owned() };
+        anyhow::ensure!(!serving.said.is_empty(), "`{line}` ended without a word");
+        Ok(serving)
+    }
+
+    /// Its first line.
+    pub(crate) fn said(&self) -> &str {
+        &self.said
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        // One that does not end would be seen as this program not ending.
+        let _ = self.child.wait();
+    }
 }
 
 /// The command as a person would type it; for reading, not for a shell.

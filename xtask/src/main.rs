@@ -15,6 +15,8 @@ mod doc;
 mod docs;
 mod fmt;
 mod layers;
+mod mcp_conformance;
+mod mcp_node;
 mod mcp_sdk;
 mod mutants;
 mod test;
@@ -54,8 +56,10 @@ enum Verb {
     Bench(bench::Args),
     /// Change the code a little at a time and see which changes no test notices
     Mutants(mutants::Args),
-    /// Make the Python environment that the MCP SDK test runs in
+    /// Make the environments that the tests with the official MCP SDKs run in
     McpSdk,
+    /// Run the official MCP conformance suite against the tools over HTTP
+    McpConformance,
 }
 
 impl Verb {
@@ -72,6 +76,7 @@ impl Verb {
             Self::Bench(args) => bench::run(args),
             Self::Mutants(args) => mutants::run(args),
             Self::McpSdk => mcp_sdk::run(),
+            Self::McpConformance => mcp_conformance::run(),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! `mcp-sdk`: a Python environment with the official MCP SDK, in `target/mcp-sdk`.
+//! `mcp-sdk`: the official MCP SDKs: a Python environment in `target/mcp-sdk`, and where there is Node, the one of
+//! `mcp_node`.
 //!
 //! The MCP transport is tested with a client that others wrote. The SDK's version is pinned, and an
 //! environment that has that version already is left as it is.
@@ -10,7 +11,7 @@ use std::process::Command;
 
 use anyhow::Context as _;
 
-use crate::command;
+use crate::{command, mcp_node};
 
 /// The SDK under test. Its major version 2 speaks both the stateless protocol and the older
 /// `initialize` handshake.
@@ -22,6 +23,10 @@ const ASK_VERSION: &str = "import importlib.metadata as m, mcp; print(m.version(
 pub(crate) fn run() -> anyhow::Result<()> {
     let python = ensure()?;
     println!("MCP SDK {SDK_VERSION}: {}", python.display());
+    match mcp_node::node() {
+        Ok(()) => println!("MCP SDK for TypeScript: {}", mcp_node::ensure()?.display()),
+        Err(why) => command::warn("the MCP SDK for TypeScript is not installed", &why),
+    }
     Ok(())
 }
 

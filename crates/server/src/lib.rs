@@ -1,4 +1,4 @@
-//! Transports over procyard's tools: MCP over any pair of byte streams.
+//! Transports over procyard's tools: MCP over any pair of byte streams, and over streamable HTTP.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -51,8 +51,18 @@
 //! Not for composing a service: sessions, runners and tokens come from whoever embeds this.
 
 mod client_gone;
+mod follow;
 mod mcp;
+mod mcp_http;
+mod mcp_server;
+mod mcp_sessions;
 mod opens_late;
+mod presence;
+mod reports;
+mod resources;
+mod results;
+mod tasks;
 mod turns;
 
 pub use mcp::{ServeError, serve_mcp, stdio};
+pub use mcp_http::{Callers, McpHttp, McpHttpOptions};

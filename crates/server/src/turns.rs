@@ -1,19 +1,17 @@
 //! Keeps the input that a client sends in the order in which it sent it.
 //!
 //! The SDK carries every request out in a task of its own, so that two inputs sent one behind the other could reach a
-//! process the other way round. Here each `ProcessInput` call gets a turn as it comes off the wire, and waits until the one
+//! process the other way round. Here each call that can give input gets a turn as it comes off the wire, and waits until the one
 //! before it was accepted or refused. Not for other calls, which may overtake each other.
 
 use std::future::Future;
 use std::sync::Arc;
 
+use procyard_tools::Surface;
 use rmcp::model::{ClientRequest, GetExtensions as _, JsonRpcMessage};
 use rmcp::service::{RoleServer, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio_util::sync::{CancellationToken, DropGuard};
-
-/// The tool whose calls have an order.
-const ORDERED: &str = "ProcessInput";
 
 /// The turn of one call. It is over when its input was accepted, or when nobody holds the turn any more.
 #[derive(Clone)]
@@ -38,14 +36,15 @@ impl Turn {
 /// A transport that gives turns.
 pub(crate) struct TakesTurns<T> {
     inner: T,
+    surface: Arc<dyn Surface>,
     last: CancellationToken,
 }
 
 impl<T> TakesTurns<T> {
-    pub(crate) fn new(inner: T) -> Self {
+    pub(crate) fn new(inner: T, surface: Arc<dyn Surface>) -> Self {
         let nobody = CancellationToken::new();
         nobody.cancel();
-        Self { inner, last: nobody }
+        Self { inner, surface, last: nobody }
     }
 
     fn turn(&mut self) -> Turn {
@@ -70,7 +69,7 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for TakesTurns<T> {
         let mut message = self.inner.receive().await?;
         if let JsonRpcMessage::Request(request) = &mut message
             && let ClientRequest::CallToolRequest(call) = &request.request
-            && call.params.name == ORDERED
+            && self.surface.gives_input(&call.params.name)
         {
             let turn = self.turn();
             request.request.extensions_mut().insert(turn);

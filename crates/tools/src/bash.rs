@@ -207,7 +207,10 @@ impl Call<'_> {
             warnings
                 .push("the deadline has passed, but not everything it started could be ended yet".to_owned());
         }
-        self.running(warnings).await
+        let answer = self.running(warnings).await?;
+        // Nobody asked for a process that outlives this call.
+        let unasked = self.plan.mode == Mode::Foreground && self.toolbox.lasting() == Lasting::Possible;
+        Ok(Answer { left_running: unasked.then_some(self.handle), ..answer })
     }
 
     /// A background process that has just been started.
@@ -261,29 +264,7 @@ impl Call<'_> {
         snapshot: Snapshot,
         attendance: Option<Attendance>,
     ) -> Result<Answer, PublicError> {
-        let mut warnings = self.plan.warnings.clone();
-        warnings.extend(limits::warning(&snapshot));
-        let mut result = BashResult { warnings, ..described(&snapshot, snapshot.state) };
-        match head_and_tail(&self.source(), self.plan.limit).await {
-            Ok(output) => {
-                result.output = output.shown.output;
-                result.start_cursor = output.shown.start_cursor;
-                result.next_cursor = output.shown.next_cursor;
-                result.total_bytes = output.shown.total_bytes;
-                result.omitted_bytes = output.omitted;
-                result.gap = output.shown.gap;
-                result.normalized = output.shown.normalized;
-                result.binary = output.shown.binary;
-            }
-            // How the command ended is known, and is not lost with its output.
-            Err(error) => {
-                result.total_bytes = snapshot.total_bytes;
-                result.gap = true;
-                result.warnings.push(format!("the output could not be read: {}", error.message));
-            }
-        }
-        let text = render::bash(&result);
-        let answer = Answer::new(&result, text)?.telling(vec![self.handle]);
+        let answer = ended(&self.source(), &snapshot, self.plan.limit, self.plan.warnings.clone()).await?;
         Ok(Answer { attendance, ..answer })
     }
 
@@ -295,6 +276,37 @@ impl Call<'_> {
             streams: StreamFilter::Both,
         }
     }
+}
+
+/// The answer of a process that has ended, with the beginning and the end of its output in `limit` bytes.
+pub(crate) async fn ended(
+    source: &Supervised<'_>,
+    snapshot: &Snapshot,
+    limit: usize,
+    mut warnings: Vec<String>,
+) -> Result<Answer, PublicError> {
+    warnings.extend(limits::warning(snapshot));
+    let mut result = BashResult { warnings, ..described(snapshot, snapshot.state) };
+    match head_and_tail(source, limit).await {
+        Ok(output) => {
+            result.output = output.shown.output;
+            result.start_cursor = output.shown.start_cursor;
+            result.next_cursor = output.shown.next_cursor;
+            result.total_bytes = output.shown.total_bytes;
+            result.omitted_bytes = output.omitted;
+            result.gap = output.shown.gap;
+            result.normalized = output.shown.normalized;
+            result.binary = output.shown.binary;
+        }
+        // How the command ended is known, and is not lost with its output.
+        Err(error) => {
+            result.total_bytes = snapshot.total_bytes;
+            result.gap = true;
+            result.warnings.push(format!("the output could not be read: {}", error.message));
+        }
+    }
+    let text = render::bash(&result);
+    Ok(Answer::new(&result, text)?.telling(vec![source.handle]))
 }
 
 fn blank(handle: Handle) -> BashResult {

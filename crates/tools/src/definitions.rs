@@ -36,8 +36,9 @@ pub struct ToolDefinition {
     pub description: String,
     /// JSON schema of the arguments; an object.
     pub input_schema: Value,
-    /// JSON schema of the structured result; an object, of which the error is one form.
-    pub output_schema: Value,
+    /// JSON schema of the structured result; an object, of which the error is one form. `None`: the text is the whole
+    /// result, and a transport sends no structured content, which clients would show a model in its place.
+    pub output_schema: Option<Value>,
     /// Hints.
     pub annotations: ToolAnnotations,
 }
@@ -118,7 +119,7 @@ fn bash(limits: &Limits, lasting: Lasting) -> ToolDefinition {
         title: "Run a command",
         description,
         input_schema: schema,
-        output_schema: output_schema::<BashResult>(),
+        output_schema: Some(output_schema::<BashResult>()),
         annotations: ToolAnnotations {
             read_only: false,
             destructive: true,
@@ -139,7 +140,7 @@ fn process_output() -> ToolDefinition {
                       needed after a Bash call that has finished, unless its output was shortened."
             .to_owned(),
         input_schema: input_schema::<OutputArguments>(),
-        output_schema: output_schema::<OutputReply>(),
+        output_schema: Some(output_schema::<OutputReply>()),
         annotations: ToolAnnotations { read_only: true, destructive: false, idempotent: true, open_world: false },
     }
 }
@@ -155,7 +156,7 @@ fn process_input() -> ToolDefinition {
                       started."
             .to_owned(),
         input_schema: input_schema::<InputArguments>(),
-        output_schema: output_schema::<InputResult>(),
+        output_schema: Some(output_schema::<InputResult>()),
         annotations: ToolAnnotations { read_only: false, destructive: true, idempotent: false, open_world: true },
     }
 }
@@ -169,7 +170,7 @@ fn process_stop() -> ToolDefinition {
                       pkill in Bash instead."
             .to_owned(),
         input_schema: input_schema::<StopArguments>(),
-        output_schema: output_schema::<StopResult>(),
+        output_schema: Some(output_schema::<StopResult>()),
         annotations: ToolAnnotations { read_only: false, destructive: true, idempotent: true, open_world: false },
     }
 }
@@ -182,7 +183,7 @@ fn process_list() -> ToolDefinition {
                       not use it to wait."
             .to_owned(),
         input_schema: input_schema::<ListArguments>(),
-        output_schema: output_schema::<ListResult>(),
+        output_schema: Some(output_schema::<ListResult>()),
         annotations: ToolAnnotations { read_only: true, destructive: false, idempotent: true, open_world: false },
     }
 }
@@ -201,15 +202,16 @@ mod tests {
     fn every_schema_is_a_plain_object_that_describes_its_fields() {
         for tool in all(Lasting::Possible) {
             jsonschema::meta::validate(&tool.input_schema).unwrap();
-            jsonschema::meta::validate(&tool.output_schema).unwrap();
+            let output_schema = tool.output_schema.unwrap();
+            jsonschema::meta::validate(&output_schema).unwrap();
             assert_eq!(tool.input_schema["type"], "object", "{}", tool.name);
-            assert_eq!(tool.output_schema["type"], "object", "{}", tool.name);
+            assert_eq!(output_schema["type"], "object", "{}", tool.name);
             assert_eq!(tool.input_schema["additionalProperties"], false, "{}", tool.name);
             for (name, property) in tool.input_schema["properties"].as_object().unwrap() {
                 assert!(property["description"].is_string(), "{}.{name}", tool.name);
                 assert!(property["type"].is_string(), "{}.{name}: {property}", tool.name);
             }
-            let text = format!("{}{}", tool.input_schema, tool.output_schema);
+            let text = format!("{}{}", tool.input_schema, output_schema);
             for word in ["$ref", "$defs", "\"null\"", "\"const\"", "uint", "int32"] {
                 assert!(!text.contains(word), "{} has {word}", tool.name);
             }
@@ -278,8 +280,9 @@ mod tests {
             "code": "not_found", "message": "there is no such process", "retryable": false, "effects": "none"
         }});
         for tool in all(Lasting::Possible) {
-            assert!(jsonschema::is_valid(&tool.output_schema, &error), "{}", tool.name);
-            assert!(!jsonschema::is_valid(&tool.output_schema, &json!({"x": 1})), "{}", tool.name);
+            let schema = tool.output_schema.unwrap();
+            assert!(jsonschema::is_valid(&schema, &error), "{}", tool.name);
+            assert!(!jsonschema::is_valid(&schema, &json!({"x": 1})), "{}", tool.name);
         }
     }
 

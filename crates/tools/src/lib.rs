@@ -49,6 +49,7 @@
 
 mod arguments;
 mod bash;
+mod by_handle;
 mod definitions;
 mod escape;
 mod headtail;
@@ -70,12 +71,15 @@ mod screen;
 mod segment;
 mod source;
 mod stop;
+mod surface;
 #[cfg(test)]
 mod testing;
 mod toolbox;
 mod watch;
 
+pub use by_handle::Excerpt;
 pub use definitions::{ToolAnnotations, ToolDefinition};
 pub use progress::Progress;
 pub use reply::Reply;
+pub use surface::Surface;
 pub use toolbox::{CallContext, Toolbox, ToolboxOptions};

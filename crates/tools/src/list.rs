@@ -30,6 +30,13 @@ pub(crate) fn list(toolbox: &Toolbox, arguments: &ListArguments) -> Result<Answe
     Answer::new(&result, text)
 }
 
+/// A page of the caller's own processes, for transports that list them in another form.
+pub(crate) fn some(toolbox: &Toolbox, page: Option<&str>, limit: usize) -> Result<ListResult, PublicError> {
+    let after = page.map(Page::parse).transpose()?;
+    let list = toolbox.supervisor().list(toolbox.owner());
+    Ok(page_of(list, &ListArguments::default(), after.as_ref(), limit))
+}
+
 fn page_of(
     mut processes: Vec<Snapshot>,
     arguments: &ListArguments,

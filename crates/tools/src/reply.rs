@@ -22,6 +22,8 @@ pub(crate) struct Answer {
     pub(crate) told: Vec<Handle>,
     /// Stops a foreground process whose callers are gone.
     pub(crate) attendance: Option<Attendance>,
+    /// The process that outlives this call although nobody asked for that.
+    pub(crate) left_running: Option<Handle>,
 }
 
 impl Answer {
@@ -30,7 +32,7 @@ impl Answer {
         let structured = serde_json::to_value(result).map_err(|_| {
             PublicError::new(procyard_core::ErrorCode::Internal, "the result could not be written")
         })?;
-        Ok(Self { structured, text, told: Vec::new(), attendance: None })
+        Ok(Self { structured, text, told: Vec::new(), attendance: None, left_running: None })
     }
 
     /// Tells the outcome of these processes.
@@ -51,6 +53,9 @@ pub struct Reply {
     pub text: String,
     /// Whether the call could not be carried out. A command that fails is a normal result.
     pub is_error: bool,
+    /// The process that a foreground call handed over because it took too long to be waited for. A transport that has a
+    /// form of its own for work that goes on may answer in that instead, and then does not hand this reply over.
+    pub left_running: Option<Handle>,
     receipt: Receipt,
 }
 
@@ -67,7 +72,7 @@ impl Reply {
         mut telling: Telling,
         answer: Result<Answer, PublicError>,
     ) -> Self {
-        let Answer { mut structured, mut text, told, attendance } = match answer {
+        let Answer { mut structured, mut text, told, attendance, left_running } = match answer {
             Ok(answer) => answer,
             // The shape of an error has no room for notices: they come with the next result.
             Err(error) => {
@@ -78,6 +83,7 @@ impl Reply {
                     structured,
                     text,
                     is_error: true,
+                    left_running: None,
                     receipt: Receipt { telling, attendance: None },
                 };
             }
@@ -92,7 +98,19 @@ impl Reply {
         {
             object.insert("notifications".to_owned(), notifications);
         }
-        Self { structured, text, is_error: false, receipt: Receipt { telling, attendance } }
+        Self { structured, text, is_error: false, left_running, receipt: Receipt { telling, attendance } }
+    }
+
+    /// The reply that tells how one process ended and nothing else: notices of others wait for the next result.
+    pub(crate) fn of_one(mut telling: Telling, answer: Answer) -> Self {
+        telling.tells(&answer.told);
+        Self {
+            structured: answer.structured,
+            text: render::without_notices(answer.text),
+            is_error: false,
+            left_running: None,
+            receipt: Receipt { telling, attendance: None },
+        }
     }
 
     /// Says that the transport has the result. From then on its notices count as delivered, and the outcomes that it

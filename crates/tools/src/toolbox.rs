@@ -160,12 +160,19 @@ impl Toolbox {
         }
     }
 
-    pub(crate) fn supervisor(&self) -> &Supervisor {
+    /// The supervisor of the session, for a transport that shows live views.
+    pub fn supervisor(&self) -> &Supervisor {
         &self.supervisor
     }
 
-    pub(crate) fn owner(&self) -> Owner {
+    /// Whose tools these are.
+    pub fn owner(&self) -> Owner {
         self.owner
+    }
+
+    /// Whether a command may outlive its call.
+    pub fn lets_commands_last(&self) -> bool {
+        self.lasting == Lasting::Possible
     }
 
     pub(crate) fn options(&self) -> &ToolboxOptions {

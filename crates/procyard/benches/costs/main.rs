@@ -13,6 +13,7 @@ mod ingest;
 mod ingest_lines;
 mod ingest_many;
 mod load;
+mod mcp_call;
 mod memory;
 mod read;
 mod report;
@@ -57,6 +58,7 @@ struct Cli {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Name {
     Start,
+    McpCall,
     Ingest,
     IngestMany,
     IngestLines,
@@ -74,6 +76,7 @@ impl Name {
     async fn measure(self, place: &Place) -> anyhow::Result<Report> {
         match self {
             Self::Start => start::measure(place).await,
+            Self::McpCall => mcp_call::measure(place).await,
             Self::Ingest => ingest::measure(place).await,
             Self::IngestMany => ingest_many::measure(place).await,
             Self::IngestLines => ingest_lines::measure(place).await,

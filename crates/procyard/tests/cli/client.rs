@@ -15,6 +15,15 @@ use crate::scene::{DEADLINE, Scene};
 /// The newest revision that opens with `initialize`.
 pub(crate) const WITH_INITIALIZE: &str = "2025-11-25";
 
+/// What a request of the newest revision says of its client, which offers these capabilities.
+pub(crate) fn meta(capabilities: &Value) -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": capabilities,
+    })
+}
+
 /// A server and its client.
 pub(crate) struct Client {
     pub(crate) server: Running,
@@ -56,7 +65,14 @@ impl Client {
 
     #[track_caller]
     pub(crate) fn initialize(&mut self, version: &str) -> Value {
-        let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}});
+        self.initialize_offering(version, json!({}))
+    }
+
+    /// Opens the protocol as a client with these capabilities.
+    #[track_caller]
+    pub(crate) fn initialize_offering(&mut self, version: &str, capabilities: Value) -> Value {
+        let client = json!({"name": "test", "version": "1"});
+        let params = json!({"protocolVersion": version, "capabilities": capabilities, "clientInfo": client});
         let result = self.ask("initialize", params);
         self.notify("notifications/initialized", json!({}));
         result
@@ -97,6 +113,14 @@ impl Client {
     #[track_caller]
     pub(crate) fn response(&mut self, id: i64) -> Value {
         self.message("a response", |message| message["id"] == id)
+    }
+
+    /// A request that is refused, and the error.
+    #[track_caller]
+    pub(crate) fn refused(&mut self, method: &str, params: Value) -> Value {
+        let id = self.request(method, params);
+        let response = self.response(id);
+        response.get("error").unwrap_or_else(|| panic!("{response}")).clone()
     }
 
     /// A request and its result.

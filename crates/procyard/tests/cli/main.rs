@@ -15,6 +15,8 @@ mod journal;
 mod limits;
 mod mcp;
 mod mcp_ends;
+mod mcp_resources;
+mod mcp_tasks;
 mod recorded;
 mod records;
 mod run;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::{Client, WITH_INITIALIZE};
+use crate::client::{Client, WITH_INITIALIZE, meta};
 use crate::recorded::ESCAPE;
 use crate::scene::{Scene, eventually};
 
@@ -20,6 +20,9 @@ fn every_revision_with_a_handshake_is_spoken() {
         assert!(opened["instructions"].as_str().is_some_and(|text| text.contains("ProcessOutput")));
         client.learn_tools();
         assert_eq!(client.call("Bash", json!({"command": "echo hello"}))["output"], "hello\n", "{version}");
+        let listed = client.ask("resources/list", json!({}));
+        let read = client.ask("resources/read", json!({"uri": listed["resources"][0]["uri"]}));
+        assert_eq!(read["contents"][0]["text"], "hello\n", "{version}");
         assert_eq!(client.leave_and_wait().0.code(), Some(0));
     }
 }
@@ -35,11 +38,7 @@ fn a_revision_that_nobody_knows_is_answered_with_one_that_is_spoken() {
 fn the_newest_revision_is_spoken_without_a_handshake() {
     let scene = Scene::new();
     let mut client = Client::silent(&scene, &[]);
-    let meta = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
+    let meta = meta(&json!({}));
     let found = client.ask("server/discover", json!({"_meta": meta}));
     assert!(found.to_string().contains("2026-07-28"), "{found}");
     let tools = client.ask("tools/list", json!({"_meta": meta}));
@@ -193,8 +192,17 @@ fn lines_that_are_none_of_the_protocols_do_no_harm() {
     }
     let unknown = client.request("no/such/method", json!({}));
     assert_eq!(client.response(unknown)["error"]["code"], -32601);
-    let bare = client.request("tools/call", json!({}));
-    assert!(client.response(bare)["error"]["code"].is_i64());
+    for params in [
+        json!({}),
+        json!([]),
+        json!({"name": 5}),
+        json!({"name": "Bash", "arguments": []}),
+        json!({"name": "Bash", "arguments": "true"}),
+    ] {
+        let refused = client.refused("tools/call", params.clone());
+        assert_eq!(refused["code"], -32602, "{params}: {refused}");
+        assert!(refused["message"].as_str().is_some_and(|message| !message.is_empty()));
+    }
     let missing = client.request("tools/call", json!({"name": "NoSuchTool", "arguments": {}}));
     let answer = client.response(missing);
     assert!(answer["error"]["code"].is_i64() || answer["result"]["isError"] == true, "{answer}");
@@ -213,6 +221,27 @@ fn a_giant_line_is_dropped_without_being_held() {
     assert_eq!(client.call("Bash", json!({"command": "echo alive"}))["output"], "alive\n");
     let grown = client.server.peak_memory() - before;
     assert!(grown < 40 * MIB as u64, "{} MiB", grown >> 20);
+}
+
+#[test]
+fn a_thousand_calls_leave_memory_flat() {
+    let scene = Scene::new();
+    let mut client = Client::connect(&scene, &[]);
+    let calls = |client: &mut Client, rounds: usize| {
+        for _ in 0..rounds {
+            let ended = client.call("Bash", json!({"command": "seq 1 2000"}));
+            client.call("ProcessOutput", json!({"process_id": ended["process_id"], "tail_lines": 10}));
+            client.call("ProcessList", json!({"limit": 10}));
+            let uri = format!("procyard://process/{}/output", ended["process_id"].as_str().unwrap());
+            client.ask("resources/read", json!({"uri": uri}));
+        }
+    };
+    // As many processes as are retained, so that each further one takes the place of another.
+    calls(&mut client, 110);
+    let before = client.server.resident_memory();
+    calls(&mut client, 250);
+    let grown = client.server.resident_memory().saturating_sub(before);
+    assert!(grown < 4 * MIB as u64, "{} KiB", grown >> 10);
 }
 
 #[test]

@@ -113,8 +113,17 @@ impl Running {
 
     /// The most memory that it has had in use, in bytes.
     pub(crate) fn peak_memory(&self) -> u64 {
+        self.memory("VmHWM:")
+    }
+
+    /// The memory that it has in use now, in bytes.
+    pub(crate) fn resident_memory(&self) -> u64 {
+        self.memory("VmRSS:")
+    }
+
+    fn memory(&self, of: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(of)).unwrap();
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
     }
 }

@@ -6,10 +6,55 @@ exit. The SDK itself holds each structured result against the output schema of i
 
 import asyncio
 import sys
+from typing import Any, Literal
 
+import mcp_types as types
 from mcp import Client, StdioServerParameters
+from mcp.client.extension import ClientExtension, ResultClaim
 
-HANDLES = {"Bash", "ProcessOutput", "ProcessInput", "ProcessStop", "ProcessList"}
+TOOLS = {"Bash", "ProcessOutput", "ProcessInput", "ProcessStop", "ProcessList"}
+
+
+class Task(types.Result):
+    """What a call becomes that takes long."""
+
+    result_type: Literal["task"]
+    task_id: str
+    status: str
+
+
+class Got(types.Result):
+    """The state of a task, and its result once it has one; empty as an acknowledgement."""
+
+    status: str | None = None
+    result: dict | None = None
+
+
+class Tasks(ClientExtension):
+    """Waits for the task that a call has become; the SDK has the extension's place, not its methods."""
+
+    identifier = "io.modelcontextprotocol/tasks"
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str]] = []
+        self.created = asyncio.Event()
+
+    def claims(self) -> list[ResultClaim]:
+        return [ResultClaim(result_type="task", model=Task, resolve=self.finish)]
+
+    async def finish(self, task: Task, context: Any) -> types.CallToolResult:
+        assert task.status == "working", task
+        self.created.set()
+        while (got := await ask(context.session, "tasks/get", task.task_id)).status == "working":
+            await asyncio.sleep(0.05)
+        self.seen.append((task.task_id, got.status))
+        empty = {"content": [{"type": "text", "text": got.status}], "isError": True}
+        return types.CallToolResult.model_validate(got.result or empty)
+
+
+async def ask(session: Any, method: str, task: str) -> Got:
+    request = types.Request[dict[str, Any], str](method=method, params={"taskId": task})
+    return await session.send_request(request, Got)
 
 
 async def done(client: Client, tool: str, arguments: dict, **options) -> dict:
@@ -29,7 +74,7 @@ async def refused(client: Client, tool: str, arguments: dict) -> dict:
 
 async def lists_tools(client: Client) -> None:
     tools = (await client.list_tools()).tools
-    assert {tool.name for tool in tools} == HANDLES, tools
+    assert {tool.name for tool in tools} == TOOLS, tools
     for tool in tools:
         assert tool.description and tool.output_schema and tool.input_schema["type"] == "object", tool
 
@@ -103,6 +148,31 @@ async def cancels(client: Client) -> None:
     assert listed["processes"] == [], listed
 
 
+async def reads_a_resource(client: Client) -> None:
+    started = await done(client, "Bash", {"command": "echo one; sleep 1000", "background": True})
+    uri = f"procyard://process/{started['process_id']}/output"
+    wait = {"process_id": started["process_id"], "wait": "any", "timeout_ms": 30_000}
+    await done(client, "ProcessOutput", wait)
+    assert uri in {str(resource.uri) for resource in (await client.list_resources()).resources}
+    read = (await client.read_resource(uri)).contents[0]
+    assert read.text == "one\n", read
+    await done(client, "ProcessStop", {"process_id": started["process_id"], "mode": "kill"})
+
+
+async def takes_a_task(client: Client) -> None:
+    tasks = next(known for known in client.extensions if isinstance(known, Tasks))
+    result = await client.call_tool("Bash", {"command": "sleep 5; echo done; exit 3"})
+    assert result.structured_content["exit_code"] == 3, result
+    assert tasks.seen[-1] == (result.structured_content["process_id"], "completed"), tasks.seen
+    tasks.created.clear()
+    call = asyncio.create_task(client.call_tool("Bash", {"command": "sleep 1000"}))
+    await tasks.created.wait()
+    running = await done(client, "ProcessList", {"state": "running"})
+    await ask(client.session, "tasks/cancel", running["processes"][0]["process_id"])
+    await call
+    assert tasks.seen[-1][1] == "cancelled", tasks.seen
+
+
 STEPS = [
     lists_tools,
     runs_in_foreground,
@@ -111,16 +181,20 @@ STEPS = [
     stops,
     is_told_errors,
     cancels,
+    reads_a_resource,
 ]
 
 
 async def main(program: str, directory: str) -> None:
     for mode in ("legacy", "auto"):
         server = StdioServerParameters(
-            command=program, args=["mcp", "--data-dir", f"{directory}/data"], cwd=directory
+            command=program, args=["mcp", "--data-dir", f"{directory}/data", "--auto-yield", "3"], cwd=directory
         )
-        async with asyncio.timeout(120), Client(server, mode=mode) as client:
-            for step in STEPS:
+        # The SDK offers an extension with results of its own to the newest revision only.
+        tasks = mode == "auto"
+        extensions = [Tasks()] if tasks else None
+        async with asyncio.timeout(120), Client(server, mode=mode, extensions=extensions) as client:
+            for step in STEPS + [takes_a_task] * tasks:
                 await step(client)
                 print(f"{mode} ({client.protocol_version}): {step.__name__}", flush=True)
 

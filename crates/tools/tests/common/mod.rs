@@ -154,10 +154,11 @@ pub(crate) async fn call_in(tools: &Toolbox, tool: &str, arguments: Value, conte
     let reply = tools.call(tool, arguments, context).await;
     let definitions = tools.definitions();
     if let Some(definition) = definitions.iter().find(|definition| definition.name == tool) {
-        if let Err(error) = jsonschema::validate(&definition.output_schema, &reply.structured) {
+        let schema = definition.output_schema.as_ref().unwrap();
+        if let Err(error) = jsonschema::validate(schema, &reply.structured) {
             panic!("{error}: {}", reply.structured);
         }
-        let shape = &definition.output_schema["anyOf"];
+        let shape = &schema["anyOf"];
         let shapes = shape.as_array().unwrap().iter();
         let fitting = shapes.filter(|shape| jsonschema::is_valid(shape, &reply.structured)).count();
         assert_eq!(fitting, 1, "{}", reply.structured);
