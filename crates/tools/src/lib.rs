@@ -44,12 +44,15 @@
 //! # }
 //! ```
 //!
+//! A [`Dialect`] gives the same tools in another vocabulary; each is a [`Surface`], and so are the native ones.
+//!
 //! Not for transports, sessions or authentication, and not for supervision: this translates between a model and a
 //! supervisor, and holds no process state of its own.
 
 mod arguments;
 mod bash;
 mod definitions;
+mod dialect;
 mod escape;
 mod headtail;
 mod input;
@@ -76,6 +79,7 @@ mod toolbox;
 mod watch;
 
 pub use definitions::{ToolAnnotations, ToolDefinition};
+pub use dialect::{Dialect, UnknownDialect};
 pub use progress::Progress;
 pub use reply::Reply;
 pub use surface::Surface;
