@@ -14,6 +14,7 @@ mod deny;
 mod doc;
 mod docs;
 mod fmt;
+mod fuzz;
 mod layers;
 mod mcp_sdk;
 mod test;
@@ -51,6 +52,8 @@ enum Verb {
     Deny(deny::Args),
     /// Measure what procyard costs, against baselines of the same run
     Bench(bench::Args),
+    /// Feed a target with inputs made from the code's coverage
+    Fuzz(fuzz::Args),
     /// Make the Python environment that the MCP SDK test runs in
     McpSdk,
 }
@@ -67,6 +70,7 @@ impl Verb {
             Self::Doc => doc::run(),
             Self::Deny(args) => deny::run(args),
             Self::Bench(args) => bench::run(args),
+            Self::Fuzz(args) => fuzz::run(args),
             Self::McpSdk => mcp_sdk::run(),
         }
     }
