@@ -28,6 +28,13 @@ pub(crate) fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Comma
     cargo
 }
 
+/// Any other program, at the root of the workspace.
+pub(crate) fn program(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(root());
+    command
+}
+
 /// Shows the command, runs it with its output passed through, and fails where it fails.
 #[expect(clippy::disallowed_methods, reason = "xtask runs build tools; nothing that it starts is supervised")]
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {

@@ -14,6 +14,7 @@ mod deny;
 mod doc;
 mod docs;
 mod fmt;
+mod fuzz;
 mod layers;
 mod mcp_conformance;
 mod mcp_node;
@@ -56,6 +57,8 @@ enum Verb {
     Bench(bench::Args),
     /// Change the code a little at a time and see which changes no test notices
     Mutants(mutants::Args),
+    /// Feed a target with inputs made from the code's coverage
+    Fuzz(fuzz::Args),
     /// Make the environments that the tests with the official MCP SDKs run in
     McpSdk,
     /// Run the official MCP conformance suite against the tools over HTTP
@@ -75,6 +78,7 @@ impl Verb {
             Self::Deny(args) => deny::run(args),
             Self::Bench(args) => bench::run(args),
             Self::Mutants(args) => mutants::run(args),
+            Self::Fuzz(args) => fuzz::run(args),
             Self::McpSdk => mcp_sdk::run(),
             Self::McpConformance => mcp_conformance::run(),
         }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use procyard_core::{Handle, LoopId, SessionId};
+use procyard_tools::Dialect;
 
 use crate::limits::LimitOptions;
 
@@ -131,6 +132,10 @@ pub(crate) struct McpOptions {
     #[arg(long, value_name = "DIR")]
     pub(crate) workspace: Option<PathBuf>,
 
+    /// The names, arguments and result texts that the tools have: procyard's own, or those that a model knows already
+    #[arg(long, value_enum, default_value = "native")]
+    pub(crate) dialect: DialectName,
+
     /// Hand a foreground call over after this many seconds, before the client gives up on it; 0 never does
     #[arg(long, value_name = "SECONDS", default_value_t = 50, value_parser = clap::value_parser!(u64).range(0..=86_400))]
     pub(crate) auto_yield: u64,
@@ -144,6 +149,27 @@ pub(crate) struct McpOptions {
 
     #[command(flatten)]
     pub(crate) data: DataDir,
+}
+
+/// The vocabulary of the tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DialectName {
+    /// Bash, ProcessOutput, ProcessInput, ProcessStop, ProcessList
+    Native,
+    /// exec_command and write_stdin, as the Codex CLI has them
+    Codex,
+    /// Bash, BashOutput, KillShell, TaskOutput and TaskStop, as Claude Code has them
+    Claude,
+}
+
+impl From<DialectName> for Dialect {
+    fn from(name: DialectName) -> Self {
+        match name {
+            DialectName::Native => Self::Native,
+            DialectName::Codex => Self::Codex,
+            DialectName::Claude => Self::Claude,
+        }
+    }
 }
 
 /// What contains commands.

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use procyard_core::Handle;
 use procyard_host::HostOptions;
 use procyard_server::{serve_mcp, stdio};
-use procyard_tools::{Toolbox, ToolboxOptions};
+use procyard_tools::{Dialect, Toolbox, ToolboxOptions};
 use tokio::signal::unix::SignalKind;
 use tokio_util::sync::CancellationToken;
 
@@ -62,7 +62,8 @@ async fn serve(options: McpOptions) -> anyhow::Result<()> {
         },
     );
     let (read, write) = stdio();
-    let served = serve_mcp(Arc::new(toolbox), read, write, stop).await;
+    let surface = Dialect::from(options.dialect).over(Arc::new(toolbox));
+    let served = serve_mcp(surface, read, write, stop).await;
     let (_root, survivors) = session.close().await;
     match collecting.await {
         Ok(Ok(found)) => {

@@ -12,6 +12,9 @@ use crate::page::{Look, Shown, Tail, forward, tail};
 use crate::segment::{Cursors, first_segment};
 use crate::source::Source;
 
+/// The longest that one character of a stream is shown as.
+const UNIT: usize = "<U+202E>".len();
+
 /// A finished command's output.
 #[derive(Debug)]
 pub(crate) struct HeadTail {
@@ -20,18 +23,41 @@ pub(crate) struct HeadTail {
     pub(crate) omitted: Option<u64>,
 }
 
+/// The output from a cursor on, within a budget: one part, or the beginning and the end of it.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    pub(crate) head: Shown,
+    /// `None`: the first part is everything.
+    pub(crate) tail: Option<Shown>,
+}
+
 /// The output within `limit` bytes of text: a third for the beginning, two thirds for the end.
 pub(crate) async fn head_and_tail(source: &dyn Source, limit: usize) -> Result<HeadTail, PublicError> {
-    let whole = forward(source, 0, &look(limit)).await?;
-    if !whole.gap && whole.next_cursor >= whole.total_bytes {
-        return Ok(HeadTail { shown: whole, omitted: None });
+    let Ends { head, tail } = ends(source, 0, limit).await?;
+    Ok(match tail {
+        None => HeadTail { shown: head, omitted: None },
+        Some(tail) => join(head, tail),
+    })
+}
+
+/// The output from `cursor` on within `limit` bytes of text.
+pub(crate) async fn ends(source: &dyn Source, cursor: u64, limit: usize) -> Result<Ends, PublicError> {
+    let whole = forward(source, cursor, &look(limit)).await?;
+    // Of a process that runs, the last character may be incomplete and is held back: a page with room has everything.
+    let running = !whole.snapshot.state.is_terminal();
+    let complete = whole.next_cursor >= whole.total_bytes || (running && whole.output.len() + UNIT <= limit);
+    if complete && !(whole.gap && cursor == 0) {
+        return Ok(Ends { head: whole, tail: None });
     }
     let third = (limit / 3).max(1);
-    let head =
-        if whole.gap { kept_head(source, third).await? } else { forward(source, 0, &look(third)).await? };
+    let head = if whole.gap && cursor == 0 {
+        kept_head(source, third).await?
+    } else {
+        forward(source, cursor, &look(third)).await?
+    };
     let rest = whole.total_bytes.saturating_sub(head.next_cursor);
-    let end = tail(source, Tail::Bytes(rest), &look((limit - limit / 3).max(1))).await?;
-    Ok(join(head, end))
+    let tail = tail(source, Tail::Bytes(rest), &look((limit - limit / 3).max(1))).await?;
+    Ok(Ends { head, tail: Some(tail) })
 }
 
 fn look(limit: usize) -> Look {
@@ -94,6 +120,8 @@ fn marker(omitted: u64, from: u64, snapshot: &Snapshot) -> String {
 
 #[cfg(test)]
 mod tests {
+    use procyard_core::State;
+
     use super::*;
     use crate::testing::{Recorded, now};
 
@@ -152,5 +180,25 @@ mod tests {
     fn the_smallest_budget_still_gives_both_ends() {
         let result = of(&Recorded::stdout(b"abcdef"), 1);
         assert_eq!(result.shown.output, "a\n[… 4 bytes left out, beginning at cursor 1 …]\nf");
+    }
+
+    #[test]
+    fn a_running_process_is_read_up_to_the_character_that_is_not_whole_yet() {
+        let bytes = "a é".as_bytes();
+        let source = Recorded { state: State::Running, ..Recorded::stdout(&bytes[..3]) };
+        let Ends { head, tail } = now(ends(&source, 0, 100)).unwrap();
+        assert_eq!((head.output.as_str(), head.next_cursor), ("a ", 2));
+        assert!(tail.is_none());
+    }
+
+    #[test]
+    fn the_ends_from_a_cursor_on_leave_out_what_is_between_them() {
+        let text = (0..100).map(|line| format!("line {line:03}\n")).collect::<Vec<_>>().concat();
+        let source = Recorded { state: State::Running, ..Recorded::stdout(text.as_bytes()) };
+        let Ends { head, tail } = now(ends(&source, 9, 90)).unwrap();
+        let tail = tail.unwrap();
+        assert_eq!((head.start_cursor, head.output.as_str()), (9, "line 001\nline 002\nline 003\n"));
+        assert_eq!((tail.start_cursor, tail.next_cursor), (840, 900));
+        assert!(text.ends_with(&tail.output));
     }
 }

@@ -44,6 +44,8 @@
 //! # }
 //! ```
 //!
+//! A [`Dialect`] gives the same tools in another vocabulary; each is a [`Surface`], and so are the native ones.
+//!
 //! Not for transports, sessions or authentication, and not for supervision: this translates between a model and a
 //! supervisor, and holds no process state of its own.
 
@@ -51,6 +53,7 @@ mod arguments;
 mod bash;
 mod by_handle;
 mod definitions;
+mod dialect;
 mod escape;
 mod headtail;
 mod input;
@@ -79,6 +82,7 @@ mod watch;
 
 pub use by_handle::Excerpt;
 pub use definitions::{ToolAnnotations, ToolDefinition};
+pub use dialect::{Dialect, UnknownDialect};
 pub use progress::Progress;
 pub use reply::Reply;
 pub use surface::Surface;

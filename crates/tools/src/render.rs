@@ -5,7 +5,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use procyard_api::{BashResult, Encoding, ListResult, OutputEntry, OutputResult, Screen, StopResult};
+use procyard_api::{
+    BashResult, Encoding, LeftoversReport, ListResult, OutputEntry, OutputResult, Screen, StopResult,
+};
 use procyard_core::{PublicError, SignalNumber, State};
 use procyard_supervisor::CommandRecord;
 
@@ -46,7 +48,7 @@ pub(crate) fn bash(result: &BashResult) -> String {
         let _ = writeln!(text, "[{diagnostic}]");
     }
     if let Some(leftovers) = result.leftovers {
-        let _ = writeln!(text, "[it left {} processes behind: {}]", leftovers.count, word(leftovers.action));
+        let _ = writeln!(text, "[{}]", left_behind(leftovers));
     }
     if let Some(limits) = &result.limits {
         let _ = writeln!(text, "[limits: {}]", limits::in_words(limits));
@@ -189,6 +191,11 @@ pub(crate) fn list(result: &ListResult) -> String {
         let _ = writeln!(text, "[there are more: page {page}]");
     }
     text
+}
+
+/// Descendants that outlived a command.
+pub(crate) fn left_behind(leftovers: LeftoversReport) -> String {
+    format!("it left {} processes behind: {}", leftovers.count, word(leftovers.action))
 }
 
 /// Output, with a newline at its end.

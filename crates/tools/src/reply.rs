@@ -7,9 +7,11 @@ use procyard_api::ErrorBody;
 use procyard_core::{Handle, Owner, PublicError};
 use procyard_supervisor::{Attendance, Supervisor, Telling};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::notices::News;
+use crate::dialect::Claim;
+use crate::notices::{Naming, News};
 use crate::render;
 
 /// What a tool answers, before the news of other processes is added.
@@ -24,6 +26,8 @@ pub(crate) struct Answer {
     pub(crate) attendance: Option<Attendance>,
     /// The process that outlives this call although nobody asked for that.
     pub(crate) left_running: Option<Handle>,
+    /// Output that is not shown again once this was seen.
+    pub(crate) read: Option<Claim>,
 }
 
 impl Answer {
@@ -32,7 +36,23 @@ impl Answer {
         let structured = serde_json::to_value(result).map_err(|_| {
             PublicError::new(procyard_core::ErrorCode::Internal, "the result could not be written")
         })?;
-        Ok(Self { structured, text, told: Vec::new(), attendance: None, left_running: None })
+        Ok(Self { structured, text, told: Vec::new(), attendance: None, left_running: None, read: None })
+    }
+
+    /// The structured result as what it was made from.
+    pub(crate) fn result<T: DeserializeOwned>(&self) -> Result<T, PublicError> {
+        serde_json::from_value(self.structured.clone()).map_err(|_| unreadable())
+    }
+
+    /// The process that the structured result is of.
+    pub(crate) fn process(&self) -> Result<Handle, PublicError> {
+        let id = self.structured.get("process_id").and_then(Value::as_str);
+        id.and_then(|id| id.parse().ok()).ok_or_else(unreadable)
+    }
+
+    /// The same, with an empty structured result.
+    pub(crate) fn without_structure(self) -> Self {
+        Self { structured: Value::Object(serde_json::Map::new()), ..self }
     }
 
     /// Tells the outcome of these processes.
@@ -41,13 +61,18 @@ impl Answer {
     }
 }
 
+fn unreadable() -> PublicError {
+    PublicError::new(procyard_core::ErrorCode::Internal, "the result could not be read")
+}
+
 /// The reply to a call.
 ///
 /// While it exists, no other reply carries its notices or announces the outcomes that it tells. Dropping it without
 /// [`Reply::handed_to_transport`] means that its caller never saw it: its notices and outcomes are announced by the next
 /// result, and so is the outcome of a foreground process.
 pub struct Reply {
-    /// The structured result, or `{"error": {...}}`. Always an object.
+    /// The structured result, or `{"error": {...}}`. Always an object. That of a tool without an output schema says
+    /// nothing that the text does not.
     pub structured: Value,
     /// A short rendering of the same for a model, with the notices.
     pub text: String,
@@ -63,6 +88,7 @@ pub struct Reply {
 struct Receipt {
     telling: Telling,
     attendance: Option<Attendance>,
+    read: Option<Claim>,
 }
 
 impl Reply {
@@ -71,8 +97,9 @@ impl Reply {
         owner: Owner,
         mut telling: Telling,
         answer: Result<Answer, PublicError>,
+        naming: Naming,
     ) -> Self {
-        let Answer { mut structured, mut text, told, attendance, left_running } = match answer {
+        let Answer { mut structured, mut text, told, attendance, left_running, read } = match answer {
             Ok(answer) => answer,
             // The shape of an error has no room for notices: they come with the next result.
             Err(error) => {
@@ -84,12 +111,12 @@ impl Reply {
                     text,
                     is_error: true,
                     left_running: None,
-                    receipt: Receipt { telling, attendance: None },
+                    receipt: Receipt { telling, attendance: None, read: None },
                 };
             }
         };
         telling.tells(&told);
-        let news = News::gather(supervisor, owner, &mut telling);
+        let news = News::gather(supervisor, owner, &mut telling, naming);
         text = render::without_notices(text);
         text.push_str(&news.text);
         if !news.notifications.is_empty()
@@ -98,7 +125,8 @@ impl Reply {
         {
             object.insert("notifications".to_owned(), notifications);
         }
-        Self { structured, text, is_error: false, left_running, receipt: Receipt { telling, attendance } }
+        let receipt = Receipt { telling, attendance, read };
+        Self { structured, text, is_error: false, left_running, receipt }
     }
 
     /// The reply that tells how one process ended and nothing else: notices of others wait for the next result.
@@ -109,16 +137,19 @@ impl Reply {
             text: render::without_notices(answer.text),
             is_error: false,
             left_running: None,
-            receipt: Receipt { telling, attendance: None },
+            receipt: Receipt { telling, attendance: None, read: None },
         }
     }
 
     /// Says that the transport has the result. From then on its notices count as delivered, and the outcomes that it
     /// tells as learnt, so that they are not announced again. Does not block.
     pub fn handed_to_transport(&self) {
-        let Receipt { telling, attendance } = &self.receipt;
+        let Receipt { telling, attendance, read } = &self.receipt;
         if let Some(attendance) = attendance {
             attendance.release();
+        }
+        if let Some(read) = read {
+            read.seen();
         }
         telling.handed_over();
     }

@@ -18,6 +18,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::definitions::{BASH, ToolDefinition, definitions};
+use crate::notices::{Naming, by_handle};
 use crate::progress::{Progress, Reporter};
 use crate::reply::{Answer, Reply};
 use crate::screen::Screens;
@@ -127,9 +128,24 @@ impl Toolbox {
     /// back no input and no stop. Must be called within a tokio runtime. The caller says by
     /// [`Reply::handed_to_transport`] that the result is on its way.
     pub async fn call(&self, name: &str, arguments: Value, context: CallContext) -> Reply {
-        let mut telling = self.supervisor.telling(self.owner);
+        let mut telling = self.telling();
         let answer = self.answer(name, arguments, &context, &mut telling).await;
-        Reply::new(&self.supervisor, self.owner, telling, answer)
+        self.reply(telling, answer, by_handle)
+    }
+
+    /// The beginning of a reply.
+    pub(crate) fn telling(&self) -> Telling {
+        self.supervisor.telling(self.owner)
+    }
+
+    /// The end of one.
+    pub(crate) fn reply(
+        &self,
+        telling: Telling,
+        answer: Result<Answer, PublicError>,
+        naming: Naming,
+    ) -> Reply {
+        Reply::new(&self.supervisor, self.owner, telling, answer, naming)
     }
 
     async fn answer(

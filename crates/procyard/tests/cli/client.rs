@@ -82,7 +82,8 @@ impl Client {
     pub(crate) fn learn_tools(&mut self) -> Vec<Value> {
         let result = self.ask("tools/list", json!({}));
         let tools = result["tools"].as_array().unwrap().clone();
-        for tool in &tools {
+        // The tools of a dialect answer in text alone.
+        for tool in tools.iter().filter(|tool| tool["outputSchema"].is_object()) {
             let validator = jsonschema::validator_for(&tool["outputSchema"]).unwrap();
             self.schemas.insert(tool["name"].as_str().unwrap().to_owned(), validator);
         }

@@ -10,6 +10,7 @@
 )]
 
 mod client;
+mod dialects;
 mod doctor;
 mod journal;
 mod limits;

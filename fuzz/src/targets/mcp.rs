@@ -1,0 +1,67 @@
+//! Any lines to the MCP server: it answers in protocol, and ends when the client leaves.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use procyard_server::serve_mcp;
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio_util::sync::CancellationToken;
+
+use super::world::World;
+
+/// Longer than any conversation may take, of the paused clock.
+const LONGEST: Duration = Duration::from_secs(3600);
+
+const HELLO: &str = concat!(
+    r#"{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-11-25","#,
+    r#""capabilities":{},"clientInfo":{"name":"fuzz","version":"1"}}}"#,
+    "\n",
+    r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+    "\n"
+);
+
+thread_local! {
+    static WORLD: RefCell<World> = RefCell::new(World::new());
+}
+
+/// The first byte chooses the surface and whether the client greets; the rest is what it then sends.
+pub(crate) fn mcp(data: &[u8]) {
+    let Some((&choice, lines)) = data.split_first() else { return };
+    WORLD.with_borrow_mut(|world| {
+        let mut sent = if choice & 1 == 0 { Vec::new() } else { HELLO.as_bytes().to_vec() };
+        match std::str::from_utf8(lines) {
+            Ok(lines) => sent.extend_from_slice(world.named(lines).as_bytes()),
+            Err(_) => sent.extend_from_slice(lines),
+        }
+        let surface = Arc::clone(&world.surfaces()[usize::from(choice >> 1) % 3]);
+        let said = world.run(async {
+            let (client, server) = tokio::io::duplex(4096);
+            let (read, write) = tokio::io::split(server);
+            let serving = tokio::spawn(serve_mcp(surface, read, write, CancellationToken::new()));
+            let (mut answers, mut input) = tokio::io::split(client);
+            let asking = tokio::spawn(async move {
+                // A server that has ended reads no more.
+                let _ = input.write_all(&sent).await;
+                let _ = input.shutdown().await;
+            });
+            let mut said = Vec::new();
+            let conversation = async {
+                let _ = answers.read_to_end(&mut said).await;
+                serving.await
+            };
+            let ended = tokio::time::timeout(LONGEST, conversation).await;
+            let served = ended.unwrap_or_else(|_| panic!("the server stays when its client has left"));
+            // A client that does not open the protocol as it must is an error, and no panic.
+            let _ = served.unwrap_or_else(|error| panic!("the server's task failed: {error}"));
+            asking.abort();
+            said
+        });
+        for line in said.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let message: Value =
+                serde_json::from_slice(line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
+            assert_eq!(message["jsonrpc"], "2.0", "{message}");
+        }
+    });
+}
