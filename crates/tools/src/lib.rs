@@ -67,6 +67,7 @@ mod question;
 mod render;
 mod reply;
 mod segment;
+mod shown;
 mod source;
 mod stop;
 #[cfg(test)]
@@ -77,4 +78,5 @@ mod watch;
 pub use definitions::{ToolAnnotations, ToolDefinition};
 pub use progress::Progress;
 pub use reply::Reply;
+pub use shown::{leftovers_report, limits_report, list_entry, parse_arguments, select_page};
 pub use toolbox::{CallContext, Toolbox, ToolboxOptions};
