@@ -1,4 +1,5 @@
-//! Transports over procyard's tools: MCP over any pair of byte streams, and over streamable HTTP.
+//! Transports over procyard's tools and supervisors: MCP over any pair of byte streams and over streamable HTTP, and the
+//! HTTP service of many sessions ([`http`]).
 //!
 //! ```
 //! use std::sync::Arc;
@@ -52,6 +53,7 @@
 
 mod client_gone;
 mod follow;
+pub mod http;
 mod mcp;
 mod mcp_http;
 mod mcp_server;
