@@ -2,11 +2,13 @@
 //!
 //! Not for what the verbs do: each has its own file.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use procyard_core::{Handle, LoopId, SessionId};
 
+use crate::config::{ConfigOptions, Flag};
 use crate::limits::LimitOptions;
 
 /// Run and supervise long-running commands for AI agents.
@@ -48,6 +50,11 @@ Examples:
   procyard export --format raw HANDLE > output.log
   procyard export --format asciicast HANDLE > session.cast && asciinema play session.cast";
 
+const CONFIG_EXAMPLES: &str = "\
+Examples:
+  procyard config --explain > config.toml
+  PROCYARD_PROCESSES__MAX_CONCURRENT=4 procyard config --json | jq '.keys[\"processes.max_concurrent\"]'";
+
 const DATA_DIR_HELP: &str = "Where sessions are kept [default: $PROCYARD_DATA, else $XDG_STATE_HOME/procyard, else ~/.local/state/procyard]";
 
 #[derive(Debug, Subcommand)]
@@ -65,6 +72,9 @@ pub(crate) enum Command {
     Export(ExportOptions),
     /// Remove sessions that ended long ago.
     Gc(GcOptions),
+    /// Show the effective configuration, and where each value is from.
+    #[command(after_help = CONFIG_EXAMPLES)]
+    Config(ShowConfigOptions),
 }
 
 /// Where sessions are kept.
@@ -102,16 +112,15 @@ pub(crate) struct RunOptions {
     #[arg(long)]
     pub(crate) no_stdin: bool,
 
-    /// Contain the command in this way or do not start it [default: the strongest of cgroup and subreaper that there is]
-    #[arg(long, value_enum)]
-    pub(crate) tier: Option<TierName>,
-
     /// Say how it ended, or why it could not be started, as one line of JSON on stderr
     #[arg(long)]
     pub(crate) json: bool,
 
     #[command(flatten)]
     pub(crate) limits: LimitOptions,
+
+    #[command(flatten)]
+    pub(crate) config: ConfigOptions,
 
     #[command(flatten)]
     pub(crate) data: DataDir,
@@ -135,12 +144,11 @@ pub(crate) struct McpOptions {
     #[arg(long, value_name = "SECONDS", default_value_t = 50, value_parser = clap::value_parser!(u64).range(0..=86_400))]
     pub(crate) auto_yield: u64,
 
-    /// Contain commands in this way or start none [default: the strongest of cgroup and subreaper that there is]
-    #[arg(long, value_enum)]
-    pub(crate) tier: Option<TierName>,
-
     #[command(flatten)]
     pub(crate) limits: LimitOptions,
+
+    #[command(flatten)]
+    pub(crate) config: ConfigOptions,
 
     #[command(flatten)]
     pub(crate) data: DataDir,
@@ -187,9 +195,12 @@ pub(crate) struct ExportOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct GcOptions {
-    /// How long ago a session must have ended, in days
-    #[arg(long, value_name = "DAYS", default_value_t = 14, value_parser = clap::value_parser!(u64).range(0..=36_500))]
-    pub(crate) older_than: u64,
+    /// How long ago a session must have ended, in days [default: retention.log_days, which is 14]
+    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u64).range(0..=36_500))]
+    pub(crate) older_than: Option<u64>,
+
+    #[command(flatten)]
+    pub(crate) config: ConfigOptions,
 
     #[command(flatten)]
     pub(crate) data: DataDir,
@@ -198,7 +209,54 @@ pub(crate) struct GcOptions {
 #[derive(Debug, Args)]
 pub(crate) struct DoctorOptions {
     #[command(flatten)]
+    pub(crate) config: ConfigOptions,
+
+    #[command(flatten)]
     pub(crate) data: DataDir,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowConfigOptions {
+    /// Say of each key what it is for, what it may be, and give an example
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) explain: bool,
+
+    /// As one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+
+    #[command(flatten)]
+    pub(crate) config: ConfigOptions,
+}
+
+/// Where the service is found.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct ServerOptions {
+    /// The Unix socket of the service [default: procyard.sock in the data directory]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
+
+    /// Be found at this TCP address, too, with tokens; port 0 picks one
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) listen: Option<SocketAddr>,
+}
+
+impl ServerOptions {
+    /// The flags that stand for keys.
+    pub(crate) fn flags(&self) -> Vec<Flag> {
+        let given = [
+            (
+                "--socket",
+                "server.socket",
+                self.socket.as_ref().map(|path| path.to_string_lossy().into_owned()),
+            ),
+            ("--listen", "server.listen", self.listen.map(|address| address.to_string())),
+        ];
+        given.into_iter().filter_map(|(name, key, value)| Some(Flag { name, key, value: value? })).collect()
+    }
 }
 
 #[cfg(test)]

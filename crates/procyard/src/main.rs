@@ -4,6 +4,7 @@
 
 mod caught;
 mod cli;
+mod config;
 mod data_dir;
 mod doctor;
 mod exit;
@@ -11,6 +12,7 @@ mod export;
 mod gc;
 mod journal;
 mod limits;
+mod log;
 mod mcp;
 mod pages;
 mod run;
@@ -34,7 +36,6 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return misused(&error),
     };
-    start_logging();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
             Command::Doctor(options) => doctor::doctor(options).await,
             Command::Export(options) => export::export(options).await,
             Command::Gc(options) => gc::gc(options).await,
+            Command::Config(options) => config::show(&options),
         }
     });
     // A pending read of standard input cannot be cancelled; nothing else is left to wait for.
@@ -68,11 +70,4 @@ fn misused(error: &clap::Error) -> ExitCode {
         );
     }
     exit::FAULT.into()
-}
-
-/// Logs go to stderr, and only what `PROCYARD_LOG` asks for: stdout belongs to commands and protocols.
-fn start_logging() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("PROCYARD_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
 }

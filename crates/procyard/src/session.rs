@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use procyard_core::{Limits, LoopId, Owner, SessionId};
-use procyard_host::{HostOptions, HostRunner, TierChoice};
+use procyard_host::{HostError, HostOptions, HostRunner, TierChoice};
 use procyard_journal::Journal;
 use procyard_manifest::{AnchorSettings, Ceilings, SessionRoot};
-use procyard_runner::{Runner, RunnerError, RunnerResolver, Tier};
+use procyard_runner::{Runner, RunnerError, RunnerErrorKind, RunnerResolver};
 use procyard_supervisor::{RestoreReport, Services, Supervisor};
 
-use crate::cli::TierName;
+use crate::config::Effective;
 use crate::journal::{close_journal, open_journal, services_over};
 
 /// Who keeps sessions in this format, as their anchors say.
@@ -46,42 +46,43 @@ pub(crate) struct Session {
     pub(crate) runner: HostRunner,
     pub(crate) owner: Owner,
     pub(crate) restored: RestoreReport,
+    /// Whether commands may be started.
+    enabled: bool,
     journal: Option<Journal>,
     // Held for as long as the session lives.
     root: SessionRoot,
 }
 
 impl Session {
-    /// Opens a session, a new one where none is named, and restores what it holds. Its commands are started as `host` says.
+    /// Opens a session, a new one where none is named, and restores what it holds. Its commands are started as `host` and
+    /// the configuration say.
     pub(crate) async fn open(
         data_dir: &Path,
         session: Option<SessionId>,
         loop_id: Option<LoopId>,
         keep: Keep,
+        configured: &Effective,
         host: HostOptions,
     ) -> anyhow::Result<Self> {
         let session = session.unwrap_or_else(|| SessionId::from_random(*uuid::Uuid::new_v4().as_bytes()));
         let loop_id = loop_id.unwrap_or_else(|| LoopId::from_random(*uuid::Uuid::new_v4().as_bytes()));
-        let limits = Limits::default();
+        let limits = configured.limits.clone();
         let root = open_root(data_dir, session, &limits).await?;
         let journal = match keep {
             Keep::Journal => Some(open_journal(data_dir, session).await?),
             Keep::Nothing => None,
         };
         let services = journal.as_ref().map_or_else(Services::discard, services_over);
-        let lock = root.lock_descriptor().context("the session's lock cannot be shared")?;
-        let held = lock.into_iter().collect();
-        // Nobody else starts children in this process.
-        let options = HostOptions { held, adopt_orphans: true, ..host };
-        let runner = HostRunner::start(options).await?;
+        let runner = start_runner(&root, host, configured.config.containment.require).await?;
         let supervisor = Supervisor::new(session, limits, root.dir());
         let restored = supervisor.activate(services).await?;
-        Ok(Self { supervisor, runner, owner: Owner { session, loop_id }, restored, journal, root })
+        let enabled = configured.config.processes.enabled;
+        Ok(Self { supervisor, runner, owner: Owner { session, loop_id }, restored, enabled, journal, root })
     }
 
-    /// The one runner, for every loop of this session.
+    /// The one runner, for every loop of this session; for none where commands are not to be started.
     pub(crate) fn runners(&self) -> Arc<dyn RunnerResolver> {
-        Arc::new(OneRunner(Arc::new(self.runner.clone())))
+        Arc::new(OneRunner(self.enabled.then(|| Arc::new(self.runner.clone()) as Arc<dyn Runner>)))
     }
 
     /// Stops everything. Gives the session's directory back, still locked, and says how many trees could not be proven
@@ -119,23 +120,39 @@ async fn open_root(data_dir: &Path, session: SessionId, limits: &Limits) -> anyh
         .with_context(|| format!("session {session} cannot be opened"))
 }
 
-impl TierName {
-    /// The choice of one that was named, or of none.
-    pub(crate) fn choice(named: Option<Self>) -> TierChoice {
-        named.map_or(TierChoice::Strongest, |named| {
-            TierChoice::Require(match named {
-                TierName::Cgroup => Tier::CGROUP,
-                TierName::Subreaper => Tier::SUBREAPER,
-                TierName::Pidns => Tier::PIDNS,
-            })
-        })
+/// Starts the runner that holds the session's lock. A tier that is wished for and not required gives way to the strongest
+/// that there is.
+async fn start_runner(root: &SessionRoot, host: HostOptions, required: bool) -> anyhow::Result<HostRunner> {
+    let held = || -> anyhow::Result<Vec<_>> {
+        let lock = root.lock_descriptor().context("the session's lock cannot be shared")?;
+        Ok(lock.into_iter().collect())
+    };
+    // Only guardians are started in this process.
+    let host = HostOptions { adopt_orphans: true, ..host };
+    let otherwise = HostOptions {
+        shell: host.shell.clone(),
+        env_filter: host.env_filter.clone(),
+        held: held()?,
+        tier: TierChoice::Strongest,
+        ..host
+    };
+    match HostRunner::start(HostOptions { held: held()?, ..host }).await {
+        Err(HostError::LifetimeEnforcementUnavailable(why)) if !required => {
+            tracing::warn!(
+                why,
+                "the tier that is configured is not to be had; the strongest takes its place"
+            );
+            Ok(HostRunner::start(otherwise).await?)
+        }
+        started => Ok(started?),
     }
 }
 
-struct OneRunner(Arc<dyn Runner>);
+struct OneRunner(Option<Arc<dyn Runner>>);
 
 impl RunnerResolver for OneRunner {
     fn resolve(&self, _: Owner) -> Result<Arc<dyn Runner>, RunnerError> {
-        Ok(Arc::clone(&self.0))
+        let message = "commands are not to be started here (processes.enabled is false)";
+        self.0.clone().ok_or_else(|| RunnerError::new(RunnerErrorKind::Setup, message))
     }
 }

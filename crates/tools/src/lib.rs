@@ -73,8 +73,10 @@ mod stop;
 mod testing;
 mod toolbox;
 mod watch;
+mod words;
 
 pub use definitions::{ToolAnnotations, ToolDefinition};
 pub use progress::Progress;
 pub use reply::Reply;
-pub use toolbox::{CallContext, Toolbox, ToolboxOptions};
+pub use toolbox::{CallContext, CommandLines, Toolbox, ToolboxOptions};
+pub use words::{NotWords, words};
