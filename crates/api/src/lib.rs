@@ -1,4 +1,5 @@
-//! The wire types of procyard: arguments and results of the model-facing tools, notifications, errors.
+//! The wire types of procyard: arguments and results of the model-facing tools, notifications, errors, and the bodies of
+//! the HTTP service ([`http`]).
 //!
 //! The doc comments on the arguments are what a model reads: they become the descriptions of the generated JSON
 //! schemas. Timestamps on the wire are RFC 3339 in UTC with milliseconds ([`Time`]); a process is named by its handle;
@@ -17,6 +18,7 @@
 
 mod bash;
 mod error;
+pub mod http;
 mod input;
 mod list;
 mod notification;
@@ -34,6 +36,6 @@ pub use output::{
     Artifact, Encoding, Matched, OutputArguments, OutputEntry, OutputReply, OutputResult, OutputResults,
     StdinState, StreamChoice, UntilChoice, View, WaitChoice,
 };
-pub use schema::{input_schema, output_schema};
+pub use schema::{input_schema, output_schema, result_schema};
 pub use stop::{StopArguments, StopMode, StopResult};
 pub use time::Time;

@@ -2,7 +2,7 @@
 //!
 //! Not for validation: arguments are parsed by the types themselves, schemas only describe them.
 
-use procyard_core::{ErrorCode, State};
+use procyard_core::{ErrorCode, EventKind, State};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
@@ -24,6 +24,11 @@ pub fn output_schema<T: JsonSchema>() -> Value {
     };
     alternatives.push(error);
     json!({ "type": "object", "anyOf": alternatives })
+}
+
+/// The schema of what is sent as a `T`, without the alternative of an error.
+pub fn result_schema<T: JsonSchema>() -> Value {
+    generate::<T>(SchemaSettings::draft2020_12().for_serialize())
 }
 
 fn generate<T: JsonSchema>(settings: SchemaSettings) -> Value {
@@ -127,6 +132,25 @@ pub(crate) fn cursors(_: &mut SchemaGenerator) -> Schema {
 
 pub(crate) fn state(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "enum": State::ALL.map(State::as_str) })
+}
+
+pub(crate) fn state_counts(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "propertyNames": { "enum": State::ALL.map(State::as_str) },
+        "additionalProperties": { "type": "integer", "minimum": 0 }
+    })
+}
+
+pub(crate) fn event_kind(_: &mut SchemaGenerator) -> Schema {
+    let kinds = [
+        EventKind::Started,
+        EventKind::Backgrounded,
+        EventKind::StopRequested,
+        EventKind::Completed,
+        EventKind::Lost,
+    ];
+    json_schema!({ "type": "string", "enum": kinds })
 }
 
 pub(crate) fn uuid(_: &mut SchemaGenerator) -> Schema {

@@ -51,6 +51,7 @@
 //! Not for composing a service: sessions, runners and tokens come from whoever embeds this.
 
 mod client_gone;
+pub mod http;
 mod mcp;
 mod opens_late;
 mod turns;

@@ -1,0 +1,3 @@
+//! The HTTP service.
+mod host;
+pub use host::{HostError, HostedSession, SessionHost};
