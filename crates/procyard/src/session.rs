@@ -130,6 +130,7 @@ async fn start_runner(root: &SessionRoot, host: HostOptions, required: bool) -> 
     // Only guardians are started in this process.
     let host = HostOptions { adopt_orphans: true, ..host };
     let otherwise = HostOptions {
+        guardian: host.guardian.clone(),
         shell: host.shell.clone(),
         env_filter: host.env_filter.clone(),
         held: held()?,

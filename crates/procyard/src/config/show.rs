@@ -16,7 +16,10 @@ use crate::say::print;
 pub(crate) fn show(options: &ShowConfigOptions) -> ExitCode {
     match options.config.load(options.server.flags()) {
         Ok(effective) => {
-            print(std::io::stdout(), if options.json { as_json(&effective) } else { as_toml(&effective, options.explain) });
+            print(
+                std::io::stdout(),
+                if options.json { as_json(&effective) } else { as_toml(&effective, options.explain) },
+            );
             ExitCode::SUCCESS
         }
         Err(error) if options.json => exit::fault_as_json(&error),
