@@ -3,7 +3,7 @@
 //! Not for behaviour: outbox, inbox and retention have a file each.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use procyard_core::{Handle, LifecycleEvent, NotificationId, Owner, Timestamp};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
@@ -35,7 +35,11 @@ struct Inner {
     writer: Writer,
     /// Guards the connection that reads; held for the reading of one page.
     reader: Mutex<Option<Connection>>,
+    /// Told of every change of an inbox.
+    inbox_watcher: OnceLock<InboxWatcher>,
 }
+
+type InboxWatcher = Box<dyn Fn() + Send + Sync>;
 
 impl Inner {
     fn close(&self) {
@@ -65,7 +69,8 @@ impl Journal {
     pub fn open_with(path: &Path, options: JournalOptions) -> Result<Self, JournalError> {
         let (writer, reader) = crate::open::open(path, options)?;
         let writer = Writer::start(writer)?;
-        Ok(Self { inner: Arc::new(Inner { writer, reader: Mutex::new(Some(reader)) }) })
+        let inner = Inner { writer, reader: Mutex::new(Some(reader)), inbox_watcher: OnceLock::new() };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// Takes an event. When this returns, it is on disk, under the number that it keeps.
@@ -100,7 +105,22 @@ impl Journal {
     /// one since. What [`NotificationRecord::check`] refuses is refused here.
     pub fn put(&self, owner: Owner, record: &NotificationRecord) -> Result<Put, JournalError> {
         let draft = NotificationDraft::of(owner, record)?;
-        self.inner.writer.write(move |database| inbox::put(database, &draft))
+        let put = self.inner.writer.write(move |database| inbox::put(database, &draft))?;
+        self.inbox_changed();
+        Ok(put)
+    }
+
+    /// Has `changed` called after each change of any inbox that shows an owner more than before, so that whoever waits
+    /// for a notification can look again. On the thread of whoever made the change: it must not block. One watcher for the
+    /// life of the journal: false, and nothing happens, where there is one.
+    pub fn watch_inbox(&self, changed: impl Fn() + Send + Sync + 'static) -> bool {
+        self.inner.inbox_watcher.set(Box::new(changed)).is_ok()
+    }
+
+    fn inbox_changed(&self) {
+        if let Some(changed) = self.inner.inbox_watcher.get() {
+            changed();
+        }
     }
 
     /// What this owner was not told yet, in the order of completion, after this number (0 for all), at most `limit` of
@@ -160,7 +180,9 @@ impl Journal {
     /// how many that were. Those that were delivered stay with the owner who was told. Events are history and do not
     /// move.
     pub fn transfer(&self, handle: Handle, from: Owner, to: Owner) -> Result<usize, JournalError> {
-        self.inner.writer.write(move |database| inbox::transfer(database, &handle, from, to))
+        let moved = self.inner.writer.write(move |database| inbox::transfer(database, &handle, from, to))?;
+        self.inbox_changed();
+        Ok(moved)
     }
 
     /// Removes what is older than this, at most `max_rows` rows, which is taken as 1 to [`PRUNE_MAX`]: the oldest events

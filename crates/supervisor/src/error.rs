@@ -98,6 +98,9 @@ pub enum SupervisorError {
     /// The process has no terminal.
     #[error("the process has no terminal")]
     NoTerminal,
+    /// The process has not ended.
+    #[error("the process has not ended")]
+    NotEnded,
     /// The tree could not be proven empty.
     #[error("the tree could not be proven empty")]
     TeardownFailed,
@@ -144,7 +147,7 @@ impl SupervisorError {
             Self::Quota(refusal) => refusal.code(),
             Self::Invalid { .. } => ErrorCode::InvalidArguments,
             Self::Settings(setting) => setting.code(),
-            Self::IdempotencyConflict => ErrorCode::Conflict,
+            Self::IdempotencyConflict | Self::NotEnded => ErrorCode::Conflict,
             Self::Runner(error) => error.code(),
             Self::Storage(_) | Self::StartUnrecorded(_) | Self::Unreadable(_) => {
                 ErrorCode::StorageUnavailable
@@ -222,6 +225,7 @@ impl SupervisorError {
             Self::NoTerminal => {
                 say("the process has no terminal; start it with tty: true".to_owned()).field("rows")
             }
+            Self::NotEnded => say("the process has not ended; stop it first".to_owned()),
             Self::TeardownFailed => say(
                 "the processes were killed, but it could not be proven that all of them are gone; the attempt goes on, \
                  ask again later"

@@ -35,7 +35,15 @@ pub(crate) struct Views {
     /// How many there are, so that output costs nothing where nobody looks.
     count: AtomicUsize,
     /// Guards the views; held to find those of an owner.
-    by_owner: Mutex<HashMap<Owner, Vec<Arc<View>>>>,
+    by_owner: Mutex<HashMap<Seen, Vec<Arc<View>>>>,
+}
+
+/// Whose processes a view shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Seen {
+    Of(Owner),
+    /// Everybody's: for whoever hosts the session.
+    All,
 }
 
 struct View {
@@ -102,7 +110,7 @@ impl Waiting {
 }
 
 impl Views {
-    fn by_owner(&self) -> MutexGuard<'_, HashMap<Owner, Vec<Arc<View>>>> {
+    fn by_owner(&self) -> MutexGuard<'_, HashMap<Seen, Vec<Arc<View>>>> {
         self.by_owner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -111,7 +119,8 @@ impl Views {
             return;
         }
         let by_owner = self.by_owner();
-        for view in by_owner.get(&owner).into_iter().flatten() {
+        let seen = [Seen::Of(owner), Seen::All];
+        for view in seen.iter().filter_map(|seen| by_owner.get(seen)).flatten() {
             change(&mut view.waiting());
             view.wake.notify_one();
         }
@@ -131,7 +140,7 @@ impl Views {
 
     /// Ends the views of an owner, once they have shown what waits.
     pub(crate) fn close(&self, owner: Owner) {
-        for view in self.by_owner().get(&owner).into_iter().flatten() {
+        for view in self.by_owner().get(&Seen::Of(owner)).into_iter().flatten() {
             view.waiting().closed = true;
             view.wake.notify_one();
         }
@@ -146,20 +155,28 @@ impl Views {
     }
 }
 
-/// A live view of one owner's processes. Dropping it ends it.
+/// A live view of one owner's processes, or of everybody's. Dropping it ends it.
 pub struct Subscription {
     views: Arc<Views>,
-    owner: Owner,
+    seen: Seen,
     view: Arc<View>,
 }
 
 impl Subscription {
     pub(crate) fn begin(views: &Arc<Views>, owner: Owner) -> Self {
+        Self::of(views, Seen::Of(owner))
+    }
+
+    pub(crate) fn begin_all(views: &Arc<Views>) -> Self {
+        Self::of(views, Seen::All)
+    }
+
+    fn of(views: &Arc<Views>, seen: Seen) -> Self {
         let view = Arc::new(View { waiting: Mutex::default(), wake: Notify::new() });
         let views = Arc::clone(views);
-        views.by_owner().entry(owner).or_default().push(Arc::clone(&view));
+        views.by_owner().entry(seen).or_default().push(Arc::clone(&view));
         views.count.fetch_add(1, Ordering::AcqRel);
-        Self { views, owner, view }
+        Self { views, seen, view }
     }
 
     /// The next thing that happens, in order; `None` when the session has ended or the loop was closed, and everything
@@ -184,10 +201,10 @@ impl Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         let mut by_owner = self.views.by_owner();
-        if let Some(views) = by_owner.get_mut(&self.owner) {
+        if let Some(views) = by_owner.get_mut(&self.seen) {
             views.retain(|view| !Arc::ptr_eq(view, &self.view));
             if views.is_empty() {
-                by_owner.remove(&self.owner);
+                by_owner.remove(&self.seen);
             }
         }
         self.views.count.fetch_sub(1, Ordering::AcqRel);

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 
 use procyard_core::{Handle, Owner};
 use procyard_manifest::{Durability, Manifest, spool_name};
+use tokio::task::JoinHandle;
 use tracing::warn;
 
 use crate::SupervisorError;
@@ -130,6 +131,34 @@ impl Registry {
     }
 }
 
+/// Takes a completed process of this owner out, and removes what it has on disk.
+pub(crate) async fn remove(
+    shared: &Arc<Shared>,
+    owner: Owner,
+    handle: &Handle,
+) -> Result<(), SupervisorError> {
+    shared.admit_calls()?;
+    let entry = shared.find(owner, handle)?;
+    let mut removed = Vec::new();
+    {
+        let mut registry = shared.registry();
+        // Nobody else has removed it, or given it away, since it was found.
+        if !registry.entries.contains_key(&(owner, *handle)) {
+            return Err(SupervisorError::NotFound);
+        }
+        if entry.record().completion.is_none() {
+            return Err(SupervisorError::NotEnded);
+        }
+        registry.evict(entry, &mut removed);
+    }
+    let clearing = shared.remove_from_disk(removed);
+    match clearing {
+        // It is removed, whatever the disk says: what is left of it goes with the session.
+        Some(clearing) => clearing.await.map_err(|_| SupervisorError::Internal("removing a process failed")),
+        None => Ok(()),
+    }
+}
+
 impl Shared {
     /// Evicts completed processes beyond the retention limit.
     pub(crate) fn evict_surplus(self: &Arc<Self>) {
@@ -147,18 +176,18 @@ impl Shared {
     }
 
     /// Removes what evicted processes have on disk, on a blocking thread.
-    pub(crate) fn remove_from_disk(self: &Arc<Self>, evicted: Vec<Arc<Entry>>) {
+    pub(crate) fn remove_from_disk(self: &Arc<Self>, evicted: Vec<Arc<Entry>>) -> Option<JoinHandle<()>> {
         if evicted.is_empty() {
-            return;
+            return None;
         }
         let shared = Arc::clone(self);
-        self.tasks.spawn_blocking(move || {
+        Some(self.tasks.spawn_blocking(move || {
             for entry in evicted {
                 if let Err(error) = shared.clear(&entry) {
                     warn!(handle = ?entry.handle, %error, "an evicted process could not be removed from disk");
                 }
             }
-        });
+        }))
     }
 
     /// Removes the manifest, then the spool: a crash between leaves an orphan spool, which the next restore sweeps. While

@@ -289,6 +289,35 @@ impl Supervisor {
         Ok(subscription)
     }
 
+    /// A live view of everybody's processes in this session. For whoever hosts the session: nothing that an owner can
+    /// reach may call it.
+    pub fn subscribe_all(&self) -> Result<Subscription, SupervisorError> {
+        self.shared.admit_calls()?;
+        Ok(Subscription::begin_all(&self.shared.views))
+    }
+
+    /// The owners that have processes, in their order. For whoever hosts the session: nothing that an owner can reach may
+    /// call it.
+    pub fn owners(&self) -> Vec<Owner> {
+        let mut owners: Vec<_> = self.shared.registry().entries.keys().map(|(owner, _)| *owner).collect();
+        owners.sort_unstable();
+        owners.dedup();
+        owners
+    }
+
+    /// Whose process this is. For whoever hosts the session: nothing that an owner can reach may call it.
+    pub fn owner_of(&self, handle: &Handle) -> Option<Owner> {
+        let registry = self.shared.registry();
+        registry.entries.keys().find(|(_, known)| known == handle).map(|(owner, _)| *owner)
+    }
+
+    /// Removes a completed process with its output; one that has not ended is [`SupervisorError::NotEnded`]. It is gone
+    /// from memory at once and from disk when this resolves. A notice of its end that its owner was not told is still told.
+    /// Cancelled, it is removed all the same.
+    pub async fn remove(&self, owner: Owner, handle: &Handle) -> Result<(), SupervisorError> {
+        crate::retain::remove(&self.shared, owner, handle).await
+    }
+
     /// Ends the session: closes admission, stops every tree and proves it empty, joins every task. Idempotent; bounded
     /// by the graceful period, the proof bound and the drain cap.
     pub async fn shutdown(&self) -> ShutdownReport {

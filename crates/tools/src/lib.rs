@@ -67,6 +67,7 @@ mod question;
 mod render;
 mod reply;
 mod segment;
+mod shown;
 mod source;
 mod stop;
 #[cfg(test)]
@@ -78,5 +79,6 @@ mod words;
 pub use definitions::{ToolAnnotations, ToolDefinition};
 pub use progress::Progress;
 pub use reply::Reply;
+pub use shown::{leftovers_report, limits_report, list_entry, parse_arguments, select_page};
 pub use toolbox::{CallContext, CommandLines, Toolbox, ToolboxOptions};
 pub use words::{NotWords, words};

@@ -23,30 +23,30 @@ const COMMAND_SHOWN: usize = 400;
 
 /// Carries a call out.
 pub(crate) fn list(toolbox: &Toolbox, arguments: &ListArguments) -> Result<Answer, PublicError> {
-    let after = arguments.page.as_deref().map(Page::parse).transpose()?;
-    let limit = usize::try_from(arguments.limit.unwrap_or(ENTRIES)).unwrap_or(usize::MAX);
-    let result = page_of(toolbox.supervisor().list(toolbox.owner()), arguments, after.as_ref(), limit);
+    let (processes, next_page) = select(toolbox.supervisor().list(toolbox.owner()), arguments)?;
+    let processes = processes.iter().map(entry).collect();
+    let result = ListResult { processes, next_page, notifications: Vec::new() };
     let text = render::list(&result);
     Answer::new(&result, text)
 }
 
-fn page_of(
+/// The page that the arguments ask for, and where the next one begins.
+pub(crate) fn select(
     mut processes: Vec<Snapshot>,
     arguments: &ListArguments,
-    after: Option<&Page>,
-    limit: usize,
-) -> ListResult {
-    if let Some(after) = after {
+) -> Result<(Vec<Snapshot>, Option<String>), PublicError> {
+    if let Some(after) = arguments.page.as_deref().map(Page::parse).transpose()? {
         after.skip(&mut processes);
     }
+    let limit = usize::try_from(arguments.limit.unwrap_or(ENTRIES)).unwrap_or(usize::MAX);
     processes.retain(|snapshot| arguments.state.is_none_or(|state| state == snapshot.state));
     let more = processes.len() > limit;
     processes.truncate(limit);
     let next_page = processes.last().filter(|_| more).map(|last| Page::after(last).to_text());
-    ListResult { processes: processes.iter().map(entry).collect(), next_page, notifications: Vec::new() }
+    Ok((processes, next_page))
 }
 
-fn entry(snapshot: &Snapshot) -> ListEntry {
+pub(crate) fn entry(snapshot: &Snapshot) -> ListEntry {
     let ended = snapshot.state.is_terminal();
     ListEntry {
         process_id: snapshot.identity.handle,
@@ -124,31 +124,32 @@ mod tests {
         of.into_iter().map(|of| process(of, State::Running)).collect()
     }
 
-    fn ids(result: &ListResult) -> Vec<u8> {
-        result.processes.iter().map(|entry| entry.process_id.as_bytes()[0]).collect()
+    fn ids(processes: &[Snapshot]) -> Vec<u8> {
+        processes.iter().map(|snapshot| snapshot.identity.handle.as_bytes()[0]).collect()
     }
 
     #[test]
     fn pages_show_each_process_once() {
-        let arguments = ListArguments::default();
-        let first = page_of(newest_first([5, 4, 3, 2, 1]), &arguments, None, 2);
+        let mut arguments = ListArguments { limit: Some(2), ..ListArguments::default() };
+        let (first, next) = select(newest_first([5, 4, 3, 2, 1]), &arguments).unwrap();
         assert_eq!(ids(&first), [5, 4]);
-        let after = Page::parse(&first.next_page.unwrap()).unwrap();
+        arguments.page = next;
         // A new process came and one that was shown is gone.
-        let second = page_of(newest_first([6, 5, 3, 2, 1]), &arguments, Some(&after), 2);
+        let (second, next) = select(newest_first([6, 5, 3, 2, 1]), &arguments).unwrap();
         assert_eq!(ids(&second), [3, 2]);
-        let after = Page::parse(&second.next_page.unwrap()).unwrap();
-        let third = page_of(newest_first([3, 2, 1]), &arguments, Some(&after), 2);
-        assert_eq!((ids(&third), third.next_page), (vec![1], None));
+        arguments.page = next;
+        let (third, next) = select(newest_first([3, 2, 1]), &arguments).unwrap();
+        assert_eq!((ids(&third), next), (vec![1], None));
     }
 
     #[test]
     fn a_state_is_filtered_before_the_page_is_cut() {
         let processes =
             vec![process(3, State::Exited), process(2, State::Running), process(1, State::Exited)];
-        let arguments = ListArguments { state: Some(State::Exited), ..ListArguments::default() };
-        let result = page_of(processes, &arguments, None, 2);
-        assert_eq!((ids(&result), result.next_page), (vec![3, 1], None));
+        let arguments =
+            ListArguments { state: Some(State::Exited), limit: Some(2), ..ListArguments::default() };
+        let (found, next) = select(processes, &arguments).unwrap();
+        assert_eq!((ids(&found), next), (vec![3, 1], None));
     }
 
     #[test]

@@ -36,6 +36,9 @@ pub struct LogsQuery {
     /// `both` (default), `stdout` or `stderr`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamChoice>,
+    /// Begin at this byte of the combined stream. Default 0, the beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<u64>,
     /// Only the first so many lines of what is retained.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
@@ -70,7 +73,8 @@ pub struct EventQuery {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EventStreamQuery {
-    /// Only records behind this one. `Last-Event-ID` goes before it. Default: what happens from now on.
+    /// Only records behind this one. `Last-Event-ID` goes before it. Default: of one process its beginning, else what
+    /// happens from now on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_seq: Option<u64>,
     /// Whether samples of output are sent, too. Default true.

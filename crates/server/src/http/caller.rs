@@ -1,0 +1,138 @@
+//! Who calls: nobody in particular, the loop whose token it is, or the administrator.
+//!
+//! Authority comes from the token alone, or, on the Unix socket and without a token, from the peer's user. Never from
+//! anything else in a request. Not for what a caller may see: that is asked of the owner's supervisor.
+
+use std::sync::Arc;
+
+use axum::http::{HeaderMap, header};
+use procyard_core::Owner;
+use procyard_tools::Toolbox;
+
+use super::problem::Problem;
+use super::service::Service;
+use super::tokens::digest;
+
+/// A longer token is none of ours.
+const TOKEN_MAX: usize = 512;
+
+/// Whom a route serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Everybody.
+    Public,
+    /// The loop of a token, for what is its own; the administrator, for everything.
+    Any,
+    /// The loop of a token.
+    Loop,
+    /// The administrator.
+    Admin,
+}
+
+/// Who calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Caller {
+    Anybody,
+    Loop(Owner),
+    Admin,
+}
+
+/// Where a connection comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer {
+    /// It is on the Unix socket, from the user that the service runs as.
+    pub(crate) same_user: bool,
+}
+
+/// The loop whose token a request below `/v1/mcp` carries, in the extensions of the request.
+#[derive(Debug, Clone)]
+pub struct LoopCaller {
+    /// The authority of the token.
+    pub owner: Owner,
+    /// The tools of that loop.
+    pub toolbox: Arc<Toolbox>,
+}
+
+impl Caller {
+    /// Tells who calls, and refuses whom the route does not serve.
+    pub(crate) fn authenticate(
+        service: &Service,
+        access: Access,
+        headers: &HeaderMap,
+        peer: Option<&Peer>,
+    ) -> Result<Self, Problem> {
+        if access == Access::Public {
+            return Ok(Self::Anybody);
+        }
+        let mut given = headers.get_all(header::AUTHORIZATION).iter();
+        let caller = match (given.next(), given.next()) {
+            (None, _) if peer.is_some_and(|peer| peer.same_user) => Self::Admin,
+            (None, _) => {
+                return Err(Problem::unauthenticated(
+                    "a token is missing; send `Authorization: Bearer <token>`",
+                ));
+            }
+            (Some(value), None) => {
+                let token = value.to_str().ok().and_then(bearer);
+                token.and_then(|token| known(service, token)).ok_or_else(invalid)?
+            }
+            (Some(_), Some(_)) => return Err(invalid()),
+        };
+        match (access, caller) {
+            (Access::Admin, Self::Loop(_)) => {
+                Err(Problem::unauthenticated("this is for the administrator; use the admin token"))
+            }
+            (Access::Loop, Self::Admin) => Err(Problem::unauthenticated(
+                "this is for a loop; use the token of one, which `POST /v1/sessions` gives",
+            )),
+            _ => Ok(caller),
+        }
+    }
+
+    /// The loop; of nobody else.
+    pub(crate) fn owner(self) -> Option<Owner> {
+        match self {
+            Self::Loop(owner) => Some(owner),
+            Self::Anybody | Self::Admin => None,
+        }
+    }
+}
+
+fn bearer(value: &str) -> Option<&str> {
+    let (scheme, token) = value.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() && token.len() <= TOKEN_MAX).then_some(token)
+}
+
+fn known(service: &Service, token: &str) -> Option<Caller> {
+    let given = digest(token);
+    if service.admin_token.is(&given) {
+        return Some(Caller::Admin);
+    }
+    service.tokens.owner(&given).map(Caller::Loop)
+}
+
+/// The same for a token that never was and for one that was revoked.
+pub(crate) fn invalid() -> Problem {
+    Problem::unauthenticated("the token is not valid")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bearer;
+
+    #[test]
+    fn a_token_is_read_from_a_bearer_header_only() {
+        for (value, token) in [
+            ("Bearer abc", Some("abc")),
+            ("bearer  abc ", Some("abc")),
+            ("Bearer", None),
+            ("Bearer ", None),
+            ("Basic abc", None),
+            ("abc", None),
+        ] {
+            assert_eq!(bearer(value), token, "{value:?}");
+        }
+        assert_eq!(bearer(&format!("Bearer {}", "x".repeat(513))), None);
+    }
+}

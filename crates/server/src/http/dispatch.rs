@@ -1,0 +1,123 @@
+//! From a request to the handler of its route and back: authenticates, reads the body, counts.
+//!
+//! Not for what routes do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::extract::{FromRequestParts as _, RawPathParams, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{MethodFilter, on};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use procyard_core::ErrorCode;
+
+use super::call::Call;
+use super::caller::{Access, Caller, LoopCaller, Peer, invalid};
+use super::problem::Problem;
+use super::route::Route;
+use super::routes::ROUTES;
+use super::service::Service;
+
+/// The longest body: a tool's arguments are at most 1 MiB of text, which JSON can write as six.
+const BODY_MAX: usize = 8 * 1024 * 1024;
+
+/// What a call that is under way gets to finish when the service is stopped.
+const STOP_GRACE: Duration = Duration::from_millis(500);
+
+/// The router of everything, with these routes below `/v1/mcp`.
+pub(crate) fn router(service: &Arc<Service>, mcp: Option<Router>) -> Router {
+    let mut router = Router::new();
+    for route in ROUTES.iter() {
+        let Ok(filter) = MethodFilter::try_from(route.method.clone()) else { continue };
+        let service = Arc::clone(service);
+        let handler = move |request: Request| dispatch(Arc::clone(&service), route, request);
+        router = router.route(route.path, on(filter, handler));
+    }
+    if let Some(mcp) = mcp {
+        let guarded = mcp.layer(from_fn_with_state(Arc::clone(service), admit_mcp));
+        router = router.nest("/v1/mcp", guarded);
+    }
+    router
+        .fallback(async || Problem::not_found("there is no such path; see /openapi.json").into_response())
+        .method_not_allowed_fallback(async || Problem::method_not_allowed().into_response())
+}
+
+async fn dispatch(service: Arc<Service>, route: &'static Route, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let answered = answer(&service, route, parts, body).await;
+    let mut response = answered.unwrap_or_else(Problem::into_response);
+    service.metrics.answered(route.name, response.status());
+    let headers = response.headers_mut();
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+async fn answer(
+    service: &Arc<Service>,
+    route: &'static Route,
+    mut parts: Parts,
+    body: Body,
+) -> Result<Response, Problem> {
+    let peer = parts.extensions.get::<Peer>().copied();
+    let caller = Caller::authenticate(service, route.access, &parts.headers, peer.as_ref())?;
+    if service.stop.is_cancelled() {
+        return Err(Problem::shutting_down());
+    }
+    let path = RawPathParams::from_request_parts(&mut parts, &()).await;
+    let path = path.map_err(|_| Problem::not_found("the path is not UTF-8"))?;
+    let path = path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let body = if route.body.is_some() { read(service, body).await? } else { Bytes::new() };
+    let call = Call { service: Arc::clone(service), caller, route, parts, path, body };
+    if route.query.is_none() {
+        call.no_query()?;
+    }
+    let stopped = async {
+        service.stop.cancelled().await;
+        tokio::time::sleep(STOP_GRACE).await;
+    };
+    tokio::select! {
+        answered = (route.handler)(call) => answered,
+        () = stopped => Err(Problem::interrupted()),
+    }
+}
+
+/// Reads a body whole, within its bounds of size and time.
+async fn read(service: &Service, body: Body) -> Result<Bytes, Problem> {
+    let collected = tokio::time::timeout(service.idle_timeout, Limited::new(body, BODY_MAX).collect()).await;
+    match collected {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            Err(Problem::new(ErrorCode::TooLarge, format!("a body has at most {BODY_MAX} bytes")))
+        }
+        Ok(Err(_)) => Err(Problem::new(ErrorCode::InvalidArguments, "the body did not come whole")),
+        Err(_) => Err(Problem::new(ErrorCode::InvalidArguments, "the body did not come in time")),
+    }
+}
+
+/// Lets a request to the Model Context Protocol through, with the loop of its token.
+async fn admit_mcp(State(service): State<Arc<Service>>, mut request: Request, next: Next) -> Response {
+    let admitted = async {
+        let peer = request.extensions().get::<Peer>();
+        let caller = Caller::authenticate(&service, Access::Loop, request.headers(), peer)?;
+        if service.stop.is_cancelled() {
+            return Err(Problem::shutting_down());
+        }
+        let owner = caller.owner().ok_or_else(invalid)?;
+        let toolbox = service.session_of(owner).await?.toolbox(owner);
+        Ok(LoopCaller { owner, toolbox })
+    };
+    match admitted.await {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Err(problem) => problem.into_response(),
+    }
+}

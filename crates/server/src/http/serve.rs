@@ -1,0 +1,148 @@
+//! Accepts connections, serves them within limits, and ends everything in order.
+//!
+//! Not for routes.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::{Extension, Router};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::admin_token::AdminToken;
+use super::caller::Peer;
+use super::dispatch::router;
+use super::host::SessionHost;
+use super::listener::{Connection, Listener};
+use super::options::ServiceOptions;
+use super::service::Service;
+use super::stalled::Stalled;
+use super::tokens::Tokens;
+
+/// The longest head of a request, in bytes.
+const HEAD_MAX: usize = 64 * 1024;
+
+/// The most headers of a request.
+const HEADERS_MAX: usize = 100;
+
+/// What connections get to end by themselves once the service is stopped.
+const LEAVE_GRACE: Duration = Duration::from_secs(3);
+
+/// How long nothing is accepted when the system has no descriptors left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Why the service did not begin, or did not end well.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServiceError {
+    /// The administrator's token could not be read or made.
+    #[error("the admin token cannot be used: {0}")]
+    AdminToken(#[source] io::Error),
+    /// The tokens of loops could not be read.
+    #[error("the directory of tokens cannot be used: {0}")]
+    Tokens(#[source] io::Error),
+    /// So many trees could not be proven gone at the end.
+    #[error("{0} commands could not be proven gone")]
+    Survivors(usize),
+    /// A task failed.
+    #[error("serving failed")]
+    Failed(#[from] tokio::task::JoinError),
+}
+
+/// Serves on these listeners until `stop` is cancelled; then accepts no more work, ends streams with a reason, gives calls
+/// under way a moment, closes connections, and closes all sessions of the host. Returns when all of that is done, which is
+/// bounded by a few seconds and by what closing the sessions takes.
+///
+/// Not cancellation safe: dropped, it leaves the sessions open.
+pub async fn serve(
+    listeners: Vec<Listener>,
+    host: Arc<dyn SessionHost>,
+    options: ServiceOptions,
+    stop: CancellationToken,
+) -> Result<(), ServiceError> {
+    let ServiceOptions { admin_token_file, tokens_dir, max_connections, idle_timeout, mcp } = options;
+    let opening = tokio::task::spawn_blocking(move || {
+        let admin_token = AdminToken::open(&admin_token_file).map_err(ServiceError::AdminToken)?;
+        Ok::<_, ServiceError>((admin_token, Tokens::open(&tokens_dir).map_err(ServiceError::Tokens)?))
+    });
+    let (admin_token, tokens) = opening.await??;
+    let service = Arc::new(Service::new(Arc::clone(&host), admin_token, tokens, idle_timeout, stop.clone()));
+    let router = router(&service, mcp);
+    let places = Arc::new(Semaphore::new(max_connections.max(1)));
+    let mut accepting = JoinSet::new();
+    for listener in listeners {
+        accepting.spawn(accept(listener, Arc::clone(&service), router.clone(), Arc::clone(&places)));
+    }
+    stop.cancelled().await;
+    while accepting.join_next().await.is_some() {}
+    service.tasks.close();
+    if tokio::time::timeout(2 * LEAVE_GRACE, service.tasks.wait()).await.is_err() {
+        tracing::warn!("some connections did not end in time");
+    }
+    match host.close_all().await {
+        0 => Ok(()),
+        survivors => Err(ServiceError::Survivors(survivors)),
+    }
+}
+
+async fn accept(listener: Listener, service: Arc<Service>, router: Router, places: Arc<Semaphore>) {
+    let stop = service.stop.clone();
+    loop {
+        let place = tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            place = Arc::clone(&places).acquire_owned() => place,
+        };
+        let accepted = tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                let serving = connection(stream, peer, Arc::clone(&service), router.clone());
+                service.tasks.spawn(async move {
+                    let _place = place;
+                    serving.await;
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn connection(stream: Box<dyn Connection>, peer: Peer, service: Arc<Service>, router: Router) {
+    let _held = service.metrics.connection();
+    let stream = TokioIo::new(Stalled::new(stream, service.idle_timeout));
+    let served = TowerToHyperService::new(router.layer(Extension(peer)));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(service.idle_timeout)
+        .max_buf_size(HEAD_MAX)
+        .max_headers(HEADERS_MAX)
+        .serve_connection(stream, served)
+        .with_upgrades();
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = service.stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            match tokio::time::timeout(LEAVE_GRACE, connection).await {
+                Ok(ended) => ended,
+                Err(_) => return,
+            }
+        }
+    };
+    if let Err(error) = ended {
+        // A client that breaks off or speaks something else; it was told where it could be.
+        tracing::debug!(%error, "a connection ended early");
+    }
+}

@@ -1,0 +1,212 @@
+//! What all requests share: the host, the tokens, the open sessions with the toolboxes of their loops.
+//!
+//! Not for any route.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use procyard_core::{Handle, LoopId, Owner, SessionId};
+use procyard_journal::Journal;
+use procyard_supervisor::{Snapshot, Supervisor, SupervisorError};
+use procyard_tools::Toolbox;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::admin_token::AdminToken;
+use super::caller::{Caller, invalid};
+use super::host::{HostError, HostedSession, SessionHost};
+use super::metrics::Metrics;
+use super::problem::Problem;
+use super::tokens::Tokens;
+
+pub(crate) struct Service {
+    pub(crate) host: Arc<dyn SessionHost>,
+    pub(crate) admin_token: AdminToken,
+    pub(crate) tokens: Arc<Tokens>,
+    pub(crate) metrics: Metrics,
+    pub(crate) idle_timeout: Duration,
+    /// Cancelled when the service is to end: no new work, and streams end.
+    pub(crate) stop: CancellationToken,
+    /// Owns every task that outlives the request which began it.
+    pub(crate) tasks: TaskTracker,
+    /// Guards what the service keeps of each open session; held for a lookup.
+    open: Mutex<HashMap<SessionId, Arc<OpenSession>>>,
+}
+
+/// An open session, with what the service keeps of it.
+pub(crate) struct OpenSession {
+    session: Arc<dyn HostedSession>,
+    /// Guards the toolboxes; held for a lookup or the making of one, which waits for nothing.
+    toolboxes: Mutex<HashMap<LoopId, Arc<Toolbox>>>,
+    /// Changes when an inbox of the session does.
+    pub(crate) inbox: Arc<watch::Sender<()>>,
+}
+
+impl OpenSession {
+    fn new(session: Arc<dyn HostedSession>) -> Self {
+        let inbox = Arc::new(watch::Sender::new(()));
+        let told = Arc::downgrade(&inbox);
+        let watched = session.journal().watch_inbox(move || {
+            if let Some(inbox) = told.upgrade() {
+                inbox.send_replace(());
+            }
+        });
+        if !watched {
+            tracing::warn!(
+                "the inbox of a session is watched by somebody else; long polls of it last their time"
+            );
+        }
+        Self { session, toolboxes: Mutex::default(), inbox }
+    }
+
+    pub(crate) fn hosted(&self) -> &dyn HostedSession {
+        self.session.as_ref()
+    }
+
+    pub(crate) fn supervisor(&self) -> &Supervisor {
+        self.session.supervisor()
+    }
+
+    pub(crate) fn id(&self) -> SessionId {
+        self.supervisor().session()
+    }
+
+    /// The tools of a loop of this session.
+    pub(crate) fn toolbox(&self, owner: Owner) -> Arc<Toolbox> {
+        let mut toolboxes = self.toolboxes.lock().unwrap_or_else(PoisonError::into_inner);
+        let toolbox = toolboxes.entry(owner.loop_id).or_insert_with(|| Arc::new(self.session.toolbox(owner)));
+        Arc::clone(toolbox)
+    }
+
+    /// Lets go of what is kept of a loop that is closed.
+    pub(crate) fn forget(&self, owner: Owner) {
+        self.toolboxes.lock().unwrap_or_else(PoisonError::into_inner).remove(&owner.loop_id);
+    }
+
+    /// Reads from or writes to the journal, on a blocking thread.
+    pub(crate) async fn journal<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Journal) -> Result<T, procyard_journal::JournalError> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let journal = self.session.journal().clone();
+        Ok(blocking(move || work(&journal)).await??)
+    }
+}
+
+/// A process that a caller may reach, if there is one.
+pub(crate) struct Reached {
+    pub(crate) session: Arc<OpenSession>,
+    pub(crate) owner: Owner,
+    pub(crate) handle: Handle,
+    /// The administrator looks: nothing that its owner is to be told counts as told.
+    pub(crate) by_admin: bool,
+}
+
+impl Reached {
+    pub(crate) fn supervisor(&self) -> &Supervisor {
+        self.session.supervisor()
+    }
+
+    pub(crate) fn snapshot(&self) -> Result<Snapshot, SupervisorError> {
+        self.supervisor().snapshot(self.owner, &self.handle)
+    }
+}
+
+impl Service {
+    pub(crate) fn new(
+        host: Arc<dyn SessionHost>,
+        admin_token: AdminToken,
+        tokens: Tokens,
+        idle_timeout: Duration,
+        stop: CancellationToken,
+    ) -> Self {
+        Self {
+            host,
+            admin_token,
+            tokens: Arc::new(tokens),
+            metrics: Metrics::default(),
+            idle_timeout,
+            stop,
+            tasks: TaskTracker::new(),
+            open: Mutex::default(),
+        }
+    }
+
+    fn open(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<OpenSession>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is kept of a session that the host gives. One that was closed and opened again is another.
+    pub(crate) fn keep(&self, session: Arc<dyn HostedSession>) -> Arc<OpenSession> {
+        let id = session.supervisor().session();
+        let mut open = self.open();
+        if let Some(known) = open.get(&id)
+            && std::ptr::addr_eq(Arc::as_ptr(&known.session), Arc::as_ptr(&session))
+        {
+            return Arc::clone(known);
+        }
+        let kept = Arc::new(OpenSession::new(session));
+        open.insert(id, Arc::clone(&kept));
+        kept
+    }
+
+    /// Lets go of what is kept of a session that is closed.
+    pub(crate) fn forget(&self, session: SessionId) {
+        self.open().remove(&session);
+    }
+
+    /// The open sessions, in the order of their ids.
+    pub(crate) fn sessions(&self) -> Vec<Arc<OpenSession>> {
+        let mut sessions: Vec<_> =
+            self.host.sessions().into_iter().map(|session| self.keep(session)).collect();
+        sessions.sort_by_key(|session| session.id());
+        sessions
+    }
+
+    /// An open session, for the administrator.
+    pub(crate) fn session(&self, id: SessionId) -> Result<Arc<OpenSession>, Problem> {
+        let session = self.host.get(id).ok_or(HostError::NotFound)?;
+        Ok(self.keep(session))
+    }
+
+    /// The session of a token, restored where it is not open.
+    pub(crate) async fn session_of(&self, owner: Owner) -> Result<Arc<OpenSession>, Problem> {
+        if let Some(session) = self.host.get(owner.session) {
+            return Ok(self.keep(session));
+        }
+        match self.host.resume(owner.session).await {
+            Ok(session) => Ok(self.keep(session)),
+            Err(HostError::NotFound) => {
+                let tokens = Arc::clone(&self.tokens);
+                if let Err(error) = blocking(move || tokens.revoke_session(owner.session)).await? {
+                    tracing::warn!(%error, "the tokens of a session that is gone could not be removed");
+                }
+                Err(invalid())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The process of this handle: for a loop in its own session and as its own, whether or not there is one; for the
+    /// administrator wherever it is.
+    pub(crate) async fn reach(&self, caller: Caller, handle: Handle) -> Result<Reached, Problem> {
+        if let Some(owner) = caller.owner() {
+            let session = self.session_of(owner).await?;
+            return Ok(Reached { session, owner, handle, by_admin: false });
+        }
+        let mut sessions = self.sessions().into_iter();
+        let found = sessions.find_map(|session| Some((session.supervisor().owner_of(&handle)?, session)));
+        let (owner, session) = found.ok_or(SupervisorError::NotFound)?;
+        Ok(Reached { session, owner, handle, by_admin: true })
+    }
+}
+
+/// Runs what blocks on a thread for that.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Problem> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Problem::internal("a blocking task failed", &error))
+}

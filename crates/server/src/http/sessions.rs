@@ -1,0 +1,130 @@
+//! Sessions and loops: the administrator opens and ends them.
+//!
+//! Not for what happens in them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use procyard_api::http::{
+    CreateLoop, CreateSession, LoopCreated, LoopInfo, SessionCreated, SessionInfo, SessionList,
+};
+use procyard_core::{ErrorCode, LoopId, Owner, PublicError, SessionId};
+
+use super::call::Call;
+use super::problem::Problem;
+use super::service::{OpenSession, Service, blocking};
+use super::tool;
+
+pub(crate) async fn create(call: Call) -> Result<Response, Problem> {
+    let asked: CreateSession = call.body()?;
+    let session = call.service.host.open(asked.session_id).await?;
+    let session = call.service.keep(session);
+    let owner = Owner { session: session.id(), loop_id: new_loop() };
+    let token = mint(&call.service, owner).await?;
+    let created = SessionCreated { session_id: owner.session, loop_id: owner.loop_id, token };
+    tool::json(StatusCode::CREATED, &created)
+}
+
+fn new_loop() -> LoopId {
+    LoopId::from_random(*uuid::Uuid::new_v4().as_bytes())
+}
+
+async fn mint(service: &Service, owner: Owner) -> Result<String, Problem> {
+    let tokens = Arc::clone(&service.tokens);
+    blocking(move || tokens.mint(owner)).await?.map_err(|error| unwritten(&error))
+}
+
+fn unwritten(error: &std::io::Error) -> Problem {
+    tracing::error!(%error, "a token could not be recorded");
+    PublicError::new(ErrorCode::StorageUnavailable, "the token cannot be recorded now").retryable().into()
+}
+
+pub(crate) async fn list(call: Call) -> Result<Response, Problem> {
+    let sessions = call.service.sessions().iter().map(|session| look(&call.service, session)).collect();
+    tool::json(StatusCode::OK, &SessionList { sessions })
+}
+
+pub(crate) async fn get(call: Call) -> Result<Response, Problem> {
+    let session = call.service.session(call.session_id()?)?;
+    tool::json(StatusCode::OK, &look(&call.service, &session))
+}
+
+fn look(service: &Service, session: &OpenSession) -> SessionInfo {
+    let supervisor = session.supervisor();
+    let blank = |loop_id, tokens| LoopInfo { loop_id, tokens, running: 0, retained: 0 };
+    let mut loops: BTreeMap<LoopId, LoopInfo> = service
+        .tokens
+        .loops(session.id())
+        .into_iter()
+        .map(|(loop_id, tokens)| (loop_id, blank(loop_id, tokens)))
+        .collect();
+    for owner in supervisor.owners() {
+        let info = loops.entry(owner.loop_id).or_insert_with(|| blank(owner.loop_id, 0));
+        for snapshot in supervisor.list(owner) {
+            let count = if snapshot.state.is_terminal() { &mut info.retained } else { &mut info.running };
+            *count += 1;
+        }
+    }
+    SessionInfo { session_id: session.id(), loops: loops.into_values().collect() }
+}
+
+pub(crate) async fn delete(call: Call) -> Result<Response, Problem> {
+    let id = call.session_id()?;
+    // Looked up before anything happens: the tokens of a session that is not open stay as they are.
+    let _session = call.service.session(id)?;
+    revoke(&call.service, Revoked::Session(id)).await?;
+    let service = Arc::clone(&call.service);
+    // Goes on when the caller leaves: a session is not half closed.
+    let closing = call.service.tasks.spawn(async move {
+        let closed = service.host.close(id).await;
+        service.forget(id);
+        closed
+    });
+    let unproven = closing.await.map_err(|error| Problem::internal("closing a session failed", &error))??;
+    if unproven > 0 { Err(unproven_error(unproven)) } else { Ok(tool::nothing()) }
+}
+
+fn unproven_error(count: usize) -> Problem {
+    let message = format!(
+        "everything was killed, but {count} commands could not be proven gone; the attempt goes on, ask again later"
+    );
+    PublicError::new(ErrorCode::TeardownFailed, message).retryable().into()
+}
+
+enum Revoked {
+    Session(SessionId),
+    Loop(Owner),
+}
+
+async fn revoke(service: &Service, which: Revoked) -> Result<(), Problem> {
+    let tokens = Arc::clone(&service.tokens);
+    let revoked = blocking(move || match which {
+        Revoked::Session(session) => tokens.revoke_session(session),
+        Revoked::Loop(owner) => tokens.revoke_loop(owner),
+    });
+    revoked.await?.map_err(|error| unwritten(&error))
+}
+
+pub(crate) async fn create_loop(call: Call) -> Result<Response, Problem> {
+    let asked: CreateLoop = call.body()?;
+    let session = call.service.session(call.session_id()?)?;
+    let owner = Owner { session: session.id(), loop_id: asked.loop_id.unwrap_or_else(new_loop) };
+    let token = mint(&call.service, owner).await?;
+    tool::json(StatusCode::CREATED, &LoopCreated { loop_id: owner.loop_id, token })
+}
+
+pub(crate) async fn delete_loop(call: Call) -> Result<Response, Problem> {
+    let session = call.service.session(call.session_id()?)?;
+    let owner = Owner { session: session.id(), loop_id: call.loop_id()? };
+    let known = call.service.tokens.loops(owner.session).contains_key(&owner.loop_id)
+        || session.supervisor().owners().contains(&owner);
+    if !known {
+        return Err(Problem::not_found("there is no such loop"));
+    }
+    revoke(&call.service, Revoked::Loop(owner)).await?;
+    let unproven = session.supervisor().close_loop(owner).await?;
+    session.forget(owner);
+    if unproven > 0 { Err(unproven_error(unproven)) } else { Ok(tool::nothing()) }
+}
