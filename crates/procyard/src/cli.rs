@@ -8,6 +8,13 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use procyard_core::{Handle, LoopId, SessionId};
 
+mod service;
+
+pub(crate) use service::{
+    AttachOptions, EventsOptions, LogsOptions, PsOptions, RemoteOptions, SendOptions, ServeOptions, StopOptions,
+    WaitOptions,
+};
+
 use crate::config::{ConfigOptions, Flag};
 use crate::limits::LimitOptions;
 
@@ -50,6 +57,10 @@ Examples:
   procyard export --format raw HANDLE > output.log
   procyard export --format asciicast HANDLE > session.cast && asciinema play session.cast";
 
+const COMPLETIONS_EXAMPLES: &str = "\
+Example:
+  procyard completions bash > ~/.local/share/bash-completion/completions/procyard";
+
 const CONFIG_EXAMPLES: &str = "\
 Examples:
   procyard config --explain > config.toml
@@ -65,6 +76,29 @@ pub(crate) enum Command {
     /// Serve the tools over MCP on standard input and output.
     #[command(after_help = MCP_EXAMPLES)]
     Mcp(McpOptions),
+    /// Serve many sessions over HTTP, on a Unix socket and, where it is asked for, TCP.
+    #[command(after_help = service::SERVE_EXAMPLES)]
+    Serve(ServeOptions),
+    /// List the processes of a running service.
+    #[command(after_help = service::PS_EXAMPLES)]
+    Ps(PsOptions),
+    /// Write the output of a process, exactly as it was printed.
+    #[command(after_help = service::LOGS_EXAMPLES)]
+    Logs(LogsOptions),
+    /// Be at the terminal of a process.
+    #[command(after_help = service::ATTACH_EXAMPLES)]
+    Attach(AttachOptions),
+    /// Give input to a process.
+    #[command(after_help = service::SEND_EXAMPLES)]
+    Send(SendOptions),
+    /// Stop a process with everything it started.
+    Stop(StopOptions),
+    /// Wait for the end of a process; the exit code is its own.
+    #[command(after_help = service::WAIT_EXAMPLES)]
+    Wait(WaitOptions),
+    /// Say what happened to processes, from the journal.
+    #[command(after_help = service::EVENTS_EXAMPLES)]
+    Events(EventsOptions),
     /// Say what this machine can do for contained commands, and what would make it better.
     Doctor(DoctorOptions),
     /// Write the record of a process, from whatever session it is in.
@@ -75,6 +109,11 @@ pub(crate) enum Command {
     /// Show the effective configuration, and where each value is from.
     #[command(after_help = CONFIG_EXAMPLES)]
     Config(ShowConfigOptions),
+    /// Write the completions of this command line for a shell.
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    Completions(CompletionsOptions),
+    /// Write the manual page, or all of them.
+    Man(ManOptions),
 }
 
 /// Where sessions are kept.
@@ -230,6 +269,20 @@ pub(crate) struct ShowConfigOptions {
 
     #[command(flatten)]
     pub(crate) config: ConfigOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsOptions {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManOptions {
+    /// Write the pages of all verbs into this directory, instead of the first page to standard output
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
 }
 
 /// Where the service is found.

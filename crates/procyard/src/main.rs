@@ -10,15 +10,20 @@ mod doctor;
 mod exit;
 mod export;
 mod gc;
+mod hosted;
 mod journal;
 mod limits;
 mod log;
+mod man;
 mod mcp;
 mod pages;
+mod remote;
 mod run;
 mod say;
+mod serve;
 mod session;
 mod summary;
+mod table;
 mod terminal;
 
 use std::process::ExitCode;
@@ -46,10 +51,20 @@ fn main() -> ExitCode {
         match cli.command {
             Command::Run(options) => run::run(options).await,
             Command::Mcp(options) => mcp::mcp(options).await,
+            Command::Serve(options) => serve::serve(options).await,
+            Command::Ps(options) => remote::ps(options).await,
+            Command::Logs(options) => remote::logs(options).await,
+            Command::Attach(options) => remote::attach(options).await,
+            Command::Send(options) => remote::send(options).await,
+            Command::Stop(options) => remote::stop(options).await,
+            Command::Wait(options) => remote::wait(options).await,
+            Command::Events(options) => remote::events(options).await,
             Command::Doctor(options) => doctor::doctor(options).await,
             Command::Export(options) => export::export(options).await,
             Command::Gc(options) => gc::gc(options).await,
             Command::Config(options) => config::show(&options),
+            Command::Completions(options) => man::completions(&options),
+            Command::Man(options) => man::man(&options),
         }
     });
     // A pending read of standard input cannot be cancelled; nothing else is left to wait for.

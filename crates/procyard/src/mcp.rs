@@ -10,10 +10,8 @@ use anyhow::Context as _;
 use procyard_core::Handle;
 use procyard_server::{serve_mcp, stdio};
 use procyard_tools::{Toolbox, ToolboxOptions};
-use tokio::signal::unix::SignalKind;
-use tokio_util::sync::CancellationToken;
 
-use crate::caught::Caught;
+use crate::caught::stop_on_signals;
 use crate::cli::McpOptions;
 use crate::limits::unenforced;
 use crate::session::{Keep, Session};
@@ -42,7 +40,7 @@ async fn serve(options: McpOptions) -> anyhow::Result<()> {
     let data_dir = options.data.resolve()?;
     let host = options.limits.of_runner(config);
     let opening =
-        Session::open(&data_dir, options.session, options.loop_id, Keep::Journal, &configured, host);
+        Session::open(&data_dir, options.session.into(), options.loop_id, Keep::Journal, &configured, host);
     let session = tokio::select! {
         session = opening => session?,
         // Nothing is started yet, so there is nothing to end.
@@ -95,29 +93,11 @@ fn tell_restored(session: &Session) {
 }
 
 /// The name of a record as logs may show it: a handle is a capability, of which four characters are enough to find a file.
-fn shortened(name: &str) -> String {
+pub(crate) fn shortened(name: &str) -> String {
     match name.split_once('.').map(|(handle, rest)| (handle.parse::<Handle>(), rest)) {
         Some((Ok(handle), rest)) => format!("{handle:?}.{rest}"),
         _ => name.to_owned(),
     }
-}
-
-/// A token that SIGTERM, SIGINT and SIGHUP cancel.
-fn stop_on_signals() -> anyhow::Result<CancellationToken> {
-    let mut terminate = Caught::catch(SignalKind::terminate())?;
-    let mut interrupt = Caught::catch(SignalKind::interrupt())?;
-    let mut hangup = Caught::catch(SignalKind::hangup())?;
-    let stop = CancellationToken::new();
-    let told = stop.clone();
-    tokio::spawn(async move {
-        tokio::select! {
-            () = terminate.recv() => {}
-            () = interrupt.recv() => {}
-            () = hangup.recv() => {}
-        }
-        told.cancel();
-    });
-    Ok(stop)
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use crate::config::{Config, Effective};
 use crate::limits::unenforced;
 use crate::pages::write_page;
 use crate::say::say;
-use crate::session::{Keep, Session};
+use crate::session::{Keep, Session, Which};
 use crate::terminal::{RawTerminal, Signals};
 use crate::{exit, log, summary, terminal};
 
@@ -55,7 +55,7 @@ async fn supervise(options: RunOptions) -> anyhow::Result<u8> {
     log::start(&configured.config.log)?;
     let data_dir = options.data.resolve()?;
     let host = options.limits.of_runner(&configured.config);
-    let session = Session::open(&data_dir, None, None, Keep::Nothing, &configured, host).await?;
+    let session = Session::open(&data_dir, Which::New, None, Keep::Nothing, &configured, host).await?;
     let outcome = attend(&session, &options, &configured, signals).await;
     let (root, survivors) = session.close().await;
     // Nobody can ask for it any more. What cannot be removed is removed with other ended sessions.

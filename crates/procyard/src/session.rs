@@ -2,6 +2,7 @@
 //!
 //! Not for using it.
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,6 +41,23 @@ pub(crate) enum Keep {
     Nothing,
 }
 
+/// Which session is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// A new one.
+    New,
+    /// This one; made where it is not there.
+    Named(SessionId),
+    /// This one, which must be there.
+    Existing(SessionId),
+}
+
+impl From<Option<SessionId>> for Which {
+    fn from(named: Option<SessionId>) -> Self {
+        named.map_or(Self::New, Self::Named)
+    }
+}
+
 /// An open session.
 pub(crate) struct Session {
     pub(crate) supervisor: Supervisor,
@@ -54,26 +72,33 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Opens a session, a new one where none is named, and restores what it holds. Its commands are started as `host` and
-    /// the configuration say.
+    /// Opens a session and restores what it holds. Its commands are started as `host` and the configuration say.
+    /// Cancellation safe: nothing of it stays open.
     pub(crate) async fn open(
         data_dir: &Path,
-        session: Option<SessionId>,
+        which: Which,
         loop_id: Option<LoopId>,
         keep: Keep,
         configured: &Effective,
         host: HostOptions,
     ) -> anyhow::Result<Self> {
-        let session = session.unwrap_or_else(|| SessionId::from_random(*uuid::Uuid::new_v4().as_bytes()));
+        let session = match which {
+            Which::New => SessionId::from_random(*uuid::Uuid::new_v4().as_bytes()),
+            Which::Named(session) | Which::Existing(session) => session,
+        };
         let loop_id = loop_id.unwrap_or_else(|| LoopId::from_random(*uuid::Uuid::new_v4().as_bytes()));
         let limits = configured.limits.clone();
-        let root = open_root(data_dir, session, &limits).await?;
+        let must_exist = matches!(which, Which::Existing(_));
+        let root = open_root(data_dir, session, must_exist, &limits).await?;
         let journal = match keep {
             Keep::Journal => Some(open_journal(data_dir, session).await?),
             Keep::Nothing => None,
         };
         let services = journal.as_ref().map_or_else(Services::discard, services_over);
-        let runner = start_runner(&root, host, configured.config.containment.require).await?;
+        let lock = root.lock_descriptor().context("the session's lock cannot be shared")?;
+        // A copy for each attempt; one that cannot be made is one that would not hold the lock.
+        let lock = lock.map(|lock| Ok::<_, std::io::Error>([lock.try_clone()?, lock])).transpose()?;
+        let runner = start_runner(lock, host, configured.config.containment.require).await?;
         let supervisor = Supervisor::new(session, limits, root.dir());
         let restored = supervisor.activate(services).await?;
         let enabled = configured.config.processes.enabled;
@@ -85,10 +110,21 @@ impl Session {
         Arc::new(OneRunner(self.enabled.then(|| Arc::new(self.runner.clone()) as Arc<dyn Runner>)))
     }
 
-    /// Stops everything. Gives the session's directory back, still locked, and says how many trees could not be proven
-    /// empty.
+    /// The journal, where one is kept.
+    pub(crate) fn journal(&self) -> Option<&Journal> {
+        self.journal.as_ref()
+    }
+
+    /// Stops everything within what a client gives a server that it has left.
     pub(crate) async fn close(self) -> (SessionRoot, usize) {
-        let report = self.supervisor.shutdown_within(CLOSE_GRACE).await;
+        let grace = CLOSE_GRACE.min(self.supervisor.limits().graceful_shutdown);
+        self.close_within(grace).await
+    }
+
+    /// Stops everything, with so long between terminate and kill. Gives the session's directory back, still locked, and
+    /// says how many trees could not be proven empty.
+    pub(crate) async fn close_within(self, grace: Duration) -> (SessionRoot, usize) {
+        let report = self.supervisor.shutdown_within(grace).await;
         // What cannot be ended keeps its guardian, which holds the session's lock and goes on; this program does not
         // wait for that.
         if tokio::time::timeout(GUARDIAN_WAIT, self.runner.shutdown()).await.is_err() {
@@ -109,40 +145,44 @@ pub(crate) fn anchor(limits: &Limits) -> AnchorSettings {
     }
 }
 
-async fn open_root(data_dir: &Path, session: SessionId, limits: &Limits) -> anyhow::Result<SessionRoot> {
+async fn open_root(
+    data_dir: &Path,
+    session: SessionId,
+    must_exist: bool,
+    limits: &Limits,
+) -> anyhow::Result<SessionRoot> {
     let anchor = anchor(limits);
     let data_dir = data_dir.to_owned();
     let wait = limits.graceful_shutdown + LOCK_WAIT;
     // Waiting for the lock blocks.
-    tokio::task::spawn_blocking(move || SessionRoot::open_or_create(&data_dir, session, anchor, wait))
+    let open = if must_exist { SessionRoot::open } else { SessionRoot::open_or_create };
+    tokio::task::spawn_blocking(move || open(&data_dir, session, anchor, wait))
         .await
         .context("opening the session failed")?
         .with_context(|| format!("session {session} cannot be opened"))
 }
 
-/// Starts the runner that holds the session's lock. A tier that is wished for and not required gives way to the strongest
+/// Starts a runner that holds a lock, of which it is given a copy for each attempt. A tier that is wished for and not required gives way to the strongest
 /// that there is.
-async fn start_runner(root: &SessionRoot, host: HostOptions, required: bool) -> anyhow::Result<HostRunner> {
-    let held = || -> anyhow::Result<Vec<_>> {
-        let lock = root.lock_descriptor().context("the session's lock cannot be shared")?;
-        Ok(lock.into_iter().collect())
-    };
+pub(crate) async fn start_runner(
+    lock: Option<[OwnedFd; 2]>,
+    host: HostOptions,
+    required: bool,
+) -> anyhow::Result<HostRunner> {
+    let (held, held_otherwise) = lock.map_or_else(Default::default, |[one, other]| (vec![one], vec![other]));
     // Only guardians are started in this process.
     let host = HostOptions { adopt_orphans: true, ..host };
     let otherwise = HostOptions {
         guardian: host.guardian.clone(),
         shell: host.shell.clone(),
         env_filter: host.env_filter.clone(),
-        held: held()?,
+        held: held_otherwise,
         tier: TierChoice::Strongest,
         ..host
     };
-    match HostRunner::start(HostOptions { held: held()?, ..host }).await {
+    match HostRunner::start(HostOptions { held, ..host }).await {
         Err(HostError::LifetimeEnforcementUnavailable(why)) if !required => {
-            tracing::warn!(
-                why,
-                "the tier that is configured is not to be had; the strongest takes its place"
-            );
+            tracing::warn!(why, "the tier that is configured is not to be had; the strongest takes its place");
             Ok(HostRunner::start(otherwise).await?)
         }
         started => Ok(started?),
