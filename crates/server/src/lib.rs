@@ -1,4 +1,5 @@
-//! Transports over procyard's tools: MCP over any pair of byte streams.
+//! Transports over procyard's tools and supervisors: MCP over any pair of byte streams, and the HTTP service of many
+//! sessions ([`http`]).
 //!
 //! ```
 //! use std::sync::Arc;

@@ -103,21 +103,22 @@ async fn read(service: &Service, body: Body) -> Result<Bytes, Problem> {
 
 /// Lets a request to the Model Context Protocol through, with the loop of its token.
 async fn admit_mcp(State(service): State<Arc<Service>>, mut request: Request, next: Next) -> Response {
-    let admitted = async {
-        let peer = request.extensions().get::<Peer>();
-        let caller = Caller::authenticate(&service, Access::Loop, request.headers(), peer)?;
-        if service.stop.is_cancelled() {
-            return Err(Problem::shutting_down());
-        }
-        let owner = caller.owner().ok_or_else(invalid)?;
-        let toolbox = service.session_of(owner).await?.toolbox(owner);
-        Ok(LoopCaller { owner, toolbox })
-    };
-    match admitted.await {
+    let peer = request.extensions().get::<Peer>();
+    let caller = Caller::authenticate(&service, Access::Loop, request.headers(), peer);
+    match loop_caller(&service, caller).await {
         Ok(caller) => {
             request.extensions_mut().insert(caller);
             next.run(request).await
         }
         Err(problem) => problem.into_response(),
     }
+}
+
+async fn loop_caller(service: &Service, caller: Result<Caller, Problem>) -> Result<LoopCaller, Problem> {
+    let owner = caller?.owner().ok_or_else(invalid)?;
+    if service.stop.is_cancelled() {
+        return Err(Problem::shutting_down());
+    }
+    let toolbox = service.session_of(owner).await?.toolbox(owner);
+    Ok(LoopCaller { owner, toolbox })
 }

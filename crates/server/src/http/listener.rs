@@ -40,7 +40,10 @@ impl Listener {
                 std::fs::remove_file(path)?;
             }
             Ok(_) => {
-                return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the path is taken by another file"));
+                return Err(io::Error::new(
+                    io::ErrorKind::AlreadyExists,
+                    "the path is taken by another file",
+                ));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),

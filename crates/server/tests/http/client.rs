@@ -1,0 +1,95 @@
+//! A client at the level of requests: one connection each.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use axum::body::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::{TcpStream, UnixStream};
+
+/// No test waits longer for anything.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Where a service listens.
+#[derive(Debug, Clone)]
+pub enum At {
+    Socket(PathBuf),
+    Tcp(std::net::SocketAddr),
+}
+
+impl At {
+    pub fn socket(path: &Path) -> Self {
+        Self::Socket(path.to_owned())
+    }
+
+    /// Sends a request, and gives the response as soon as its head is there.
+    pub async fn send(&self, request: Request<Full<Bytes>>) -> Response<Incoming> {
+        let sent = async {
+            match self {
+                Self::Socket(path) => over(UnixStream::connect(path).await.unwrap(), request).await,
+                Self::Tcp(address) => over(TcpStream::connect(address).await.unwrap(), request).await,
+            }
+        };
+        tokio::time::timeout(PATIENCE, sent).await.expect("an answer in time")
+    }
+}
+
+async fn over<S>(stream: S, request: Request<Full<Bytes>>) -> Response<Incoming>
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin + 'static,
+{
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    // Ends with the response.
+    tokio::spawn(connection);
+    sender.send_request(request).await.unwrap()
+}
+
+/// A response, read whole.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: hyper::HeaderMap,
+    pub body: Bytes,
+    /// Whether the body came to its end.
+    pub whole: bool,
+}
+
+impl Answer {
+    pub async fn of(response: Response<Incoming>) -> Self {
+        let (parts, mut body) = response.into_parts();
+        let (mut bytes, mut whole) = (Vec::new(), true);
+        let read = async {
+            while let Some(frame) = body.frame().await {
+                match frame {
+                    Ok(frame) => bytes.extend_from_slice(frame.data_ref().unwrap_or(&Bytes::new())),
+                    Err(_) => {
+                        whole = false;
+                        return;
+                    }
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, read).await.expect("the body in time");
+        Self { status: parts.status.as_u16(), headers: parts.headers, body: bytes.into(), whole }
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {:?}", self.body))
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    pub fn code(&self) -> String {
+        self.json()["error"]["code"].as_str().unwrap_or_default().to_owned()
+    }
+}

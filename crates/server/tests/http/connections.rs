@@ -1,0 +1,117 @@
+//! Limits on connections.
+
+use std::time::{Duration, Instant};
+
+use procyard_core::Limits;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::client::{At, PATIENCE};
+use crate::scene::Scene;
+
+async fn connect(scene: &Scene) -> TcpStream {
+    let At::Tcp(address) = scene.tcp else { panic!("over tcp") };
+    TcpStream::connect(address).await.unwrap()
+}
+
+/// Everything that comes until the service closes the connection.
+async fn rest(stream: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    // A reset is an end, too.
+    let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut bytes))
+        .await
+        .expect("the connection is closed");
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+async fn impatient() -> Scene {
+    let idle_timeout = Duration::from_millis(300);
+    Scene::with(
+        |options| procyard_server::http::ServiceOptions { idle_timeout, ..options },
+        Limits::default(),
+    )
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_says_nothing_is_closed() {
+    let scene = impatient().await;
+    for said in ["", "GET /health HT", "GET /health HTTP/1.1\r\nhost: x\r\nhalf: "] {
+        let mut stream = connect(&scene).await;
+        stream.write_all(said.as_bytes()).await.unwrap();
+        let begun = Instant::now();
+        rest(&mut stream).await;
+        assert!(begun.elapsed() < PATIENCE, "{said:?}");
+    }
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_has_nothing_more_to_say_is_closed() {
+    let scene = impatient().await;
+    let mut stream = connect(&scene).await;
+    stream.write_all(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    assert!(rest(&mut stream).await.starts_with("HTTP/1.1 200 OK"));
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_does_not_come_is_refused() {
+    let scene = impatient().await;
+    let token = scene.session().await;
+    let mut stream = connect(&scene).await;
+    let head = format!(
+        "POST /v1/processes HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\ncontent-length: 100\r\n\r\n{{",
+        token.text
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let answer = rest(&mut stream).await;
+    assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("in time"), "{answer}");
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_head_that_is_too_long_is_refused() {
+    let scene = Scene::begin().await;
+    for head in [
+        format!("GET /health HTTP/1.1\r\nhost: x\r\nlong: {}\r\n\r\n", "x".repeat(100_000)),
+        format!("GET /health HTTP/1.1\r\nhost: x\r\n{}\r\n", "many: x\r\n".repeat(200)),
+        format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "x".repeat(100_000)),
+    ] {
+        let mut stream = connect(&scene).await;
+        // It may be refused before all of it was sent.
+        let _ = stream.write_all(head.as_bytes()).await;
+        let answer = rest(&mut stream).await;
+        assert!(
+            answer.is_empty() || answer.starts_with("HTTP/1.1 431") || answer.starts_with("HTTP/1.1 414"),
+            "{answer}"
+        );
+    }
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_http_is_refused() {
+    let scene = Scene::begin().await;
+    let mut stream = connect(&scene).await;
+    stream.write_all(b"\x16\x03\x01 this is something else\r\n\r\n").await.unwrap();
+    let answer = rest(&mut stream).await;
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 400"), "{answer}");
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_connections_than_allowed_wait_for_their_turn() {
+    let few = |options| procyard_server::http::ServiceOptions { max_connections: 1, ..options };
+    let scene = Scene::with(few, Limits::default()).await;
+    let held = connect(&scene).await;
+    // The one place of both listeners is taken as soon as the connection is accepted.
+    let mut waiting = connect(&scene).await;
+    waiting.write_all(b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+    let mut byte = [0];
+    let early = tokio::time::timeout(Duration::from_millis(200), waiting.read(&mut byte)).await;
+    assert!(early.is_err(), "it is not served yet");
+    drop(held);
+    assert!(rest(&mut waiting).await.starts_with("HTTP/1.1 200"));
+    scene.end().await;
+}

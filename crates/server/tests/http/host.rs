@@ -1,0 +1,221 @@
+//! A host whose sessions run scripted processes and survive in a directory.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use procyard_api::http::{ContainmentReport, QuotaReport};
+use procyard_core::{Handle, LifecycleEvent, Limits, Owner, SessionId};
+use procyard_journal::{Journal, NotificationKind, NotificationRecord};
+use procyard_runner::{CommandSpec, ProcessRequest, Runner, RunnerError, RunnerResolver};
+use procyard_server::http::{HostError, HostedSession, SessionHost};
+use procyard_store::FsDir;
+use procyard_supervisor::{
+    CompletionNotifier, LifecyclePublisher, Notice, NoticeKind, RestoreReport, ServiceError, Services,
+    Supervisor,
+};
+use procyard_testkit::{Script, ScriptedRunner, StartFault};
+use procyard_tools::{Toolbox, ToolboxOptions};
+
+/// What a command line does.
+fn script(request: &ProcessRequest) -> Script {
+    let CommandSpec::Shell(line) = &request.command else { return Script::new() };
+    match line.as_str() {
+        "hello" => Script::new().stdout("hello\n").exit(0),
+        "fail" => Script::new().stderr("no\n").exit(3),
+        "both" => Script::new().stdout("out 1\nout 2\n").stderr("err 1\n").stdout("out 3\n").exit(0),
+        "binary" => Script::new().stdout([0xff, 0, b'\n', 0x1b, b'x']).exit(0),
+        "lines" => {
+            let lines: Vec<_> = (0..5000).map(|line| format!("line {line}\n")).collect();
+            Script::new().stdout(lines.concat()).exit(0)
+        }
+        "ticker" => Script::new().stdout("tick\ntick\n"),
+        "echo" | "cat" => Script::new().echo_input().exit(0),
+        "size" => Script::new().tell_size(),
+        "missing" => Script::new().start_fault(StartFault::NotFound),
+        "stuck" => Script::new().unprovable(),
+        _ => Script::new(),
+    }
+}
+
+pub struct Host {
+    place: PathBuf,
+    pub runner: ScriptedRunner,
+    limits: Limits,
+    open: Mutex<BTreeMap<SessionId, Arc<Session>>>,
+    closed: Mutex<bool>,
+}
+
+pub struct Session {
+    supervisor: Supervisor,
+    journal: Journal,
+    restored: RestoreReport,
+    runner: ScriptedRunner,
+}
+
+impl Host {
+    pub fn new(place: PathBuf, limits: Limits) -> Self {
+        let runner = ScriptedRunner::choosing(script);
+        Self { place, runner, limits, open: Mutex::default(), closed: Mutex::new(false) }
+    }
+
+    async fn make(&self, id: SessionId) -> Result<Arc<dyn HostedSession>, HostError> {
+        if *self.closed.lock().unwrap() {
+            return Err(HostError::ShuttingDown);
+        }
+        if let Some(open) = self.get(id) {
+            return Ok(open);
+        }
+        let directory = self.directory(id);
+        std::fs::create_dir_all(directory.join("state")).unwrap();
+        let journal = Journal::open(&directory.join("journal.sqlite3")).unwrap();
+        let state = FsDir::open(directory.join("state")).unwrap();
+        let supervisor = Supervisor::new(id, self.limits, state);
+        let recorder = Arc::new(Recorder(journal.clone()));
+        let services = Services::new(Arc::<Recorder>::clone(&recorder), recorder);
+        let restored = supervisor.activate(services).await.unwrap();
+        let session = Arc::new(Session { supervisor, journal, restored, runner: self.runner.clone() });
+        self.open.lock().unwrap().insert(id, Arc::clone(&session));
+        Ok(session)
+    }
+
+    fn directory(&self, id: SessionId) -> PathBuf {
+        self.place.join(id.to_string())
+    }
+
+    pub fn journal(&self, id: SessionId) -> Journal {
+        self.open.lock().unwrap()[&id].journal.clone()
+    }
+
+    pub fn supervisor(&self, id: SessionId) -> Supervisor {
+        self.open.lock().unwrap()[&id].supervisor.clone()
+    }
+
+    /// Removes a session that is closed.
+    pub fn remove(&self, id: SessionId) {
+        std::fs::remove_dir_all(self.directory(id)).unwrap();
+    }
+}
+
+impl HostedSession for Session {
+    fn supervisor(&self) -> &Supervisor {
+        &self.supervisor
+    }
+    fn journal(&self) -> &Journal {
+        &self.journal
+    }
+    fn restored(&self) -> &RestoreReport {
+        &self.restored
+    }
+    fn toolbox(&self, owner: Owner) -> Toolbox {
+        let options = ToolboxOptions { workspace: "/".into(), ..ToolboxOptions::default() };
+        Toolbox::new(self.supervisor.clone(), Arc::new(Scripted(self.runner.clone())), owner, options)
+    }
+}
+
+struct Scripted(ScriptedRunner);
+
+impl RunnerResolver for Scripted {
+    fn resolve(&self, _: Owner) -> Result<Arc<dyn Runner>, RunnerError> {
+        Ok(Arc::new(self.0.clone()))
+    }
+}
+
+#[async_trait]
+impl SessionHost for Host {
+    async fn open(&self, session: Option<SessionId>) -> Result<Arc<dyn HostedSession>, HostError> {
+        let id = session.unwrap_or_else(|| SessionId::from_random(*uuid::Uuid::new_v4().as_bytes()));
+        self.make(id).await
+    }
+    async fn resume(&self, session: SessionId) -> Result<Arc<dyn HostedSession>, HostError> {
+        if self.directory(session).exists() { self.make(session).await } else { Err(HostError::NotFound) }
+    }
+    fn get(&self, session: SessionId) -> Option<Arc<dyn HostedSession>> {
+        let open = self.open.lock().unwrap();
+        open.get(&session).map(|session| Arc::clone(session) as Arc<dyn HostedSession>)
+    }
+    fn sessions(&self) -> Vec<Arc<dyn HostedSession>> {
+        let open = self.open.lock().unwrap();
+        open.values().map(|session| Arc::clone(session) as Arc<dyn HostedSession>).collect()
+    }
+    async fn close(&self, session: SessionId) -> Result<usize, HostError> {
+        let closing = self.open.lock().unwrap().remove(&session).ok_or(HostError::NotFound)?;
+        let report = closing.supervisor.shutdown().await;
+        closing.journal.close();
+        Ok(report.failed.len())
+    }
+    async fn close_all(&self) -> usize {
+        *self.closed.lock().unwrap() = true;
+        let ids: Vec<_> = self.open.lock().unwrap().keys().copied().collect();
+        let mut failed = 0;
+        for id in ids {
+            failed += self.close(id).await.unwrap_or_default();
+        }
+        failed
+    }
+    fn containment(&self) -> ContainmentReport {
+        ContainmentReport {
+            tier: Some("scripted".to_owned()),
+            unavailable: Vec::new(),
+            terminals: true,
+            limits: BTreeMap::new(),
+            quotas: QuotaReport {
+                running_per_loop: 8,
+                running_per_session: 32,
+                retained_per_session: 100,
+                spool_bytes: 1,
+                spool_bytes_total: 1,
+            },
+        }
+    }
+}
+
+struct Recorder(Journal);
+
+impl Recorder {
+    async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Journal) -> Result<T, procyard_journal::JournalError> + Send + 'static,
+    ) -> Result<(), ServiceError> {
+        let journal = self.0.clone();
+        let written = tokio::task::spawn_blocking(move || work(&journal)).await.unwrap();
+        written
+            .map(drop)
+            .map_err(|error| ServiceError::from(Box::<dyn std::error::Error + Send + Sync>::from(error)))
+    }
+}
+
+#[async_trait]
+impl LifecyclePublisher for Recorder {
+    async fn publish(&self, event: &LifecycleEvent) -> Result<(), ServiceError> {
+        let event = event.clone();
+        self.write(move |journal| journal.append(&event)).await
+    }
+}
+
+#[async_trait]
+impl CompletionNotifier for Recorder {
+    async fn notify(&self, owner: Owner, notice: &Notice) -> Result<(), ServiceError> {
+        let record = NotificationRecord {
+            id: notice.id,
+            handle: notice.handle,
+            kind: match notice.kind {
+                NoticeKind::Completed => NotificationKind::Completed,
+                NoticeKind::Stalled { quiet, total_bytes } => NotificationKind::Stalled {
+                    quiet_ms: u64::try_from(quiet.as_millis()).unwrap(),
+                    total_bytes,
+                },
+            },
+            state: notice.state,
+            reason: notice.reason,
+            exit_code: notice.exit_code,
+            started_at: notice.started_at,
+            finished_at: notice.finished_at,
+        };
+        self.write(move |journal| journal.put(owner, &record)).await
+    }
+    async fn moved(&self, process: Handle, from: Owner, to: Owner) -> Result<(), ServiceError> {
+        self.write(move |journal| journal.transfer(process, from, to)).await
+    }
+}

@@ -1,0 +1,45 @@
+//! Notifications.
+
+use serde_json::json;
+
+use crate::scene::Scene;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_notification_is_waited_for_and_shown_until_it_is_acknowledged() {
+    let scene = Scene::begin().await;
+    let token = scene.session().await;
+    let body = json!({"command": "wait", "description": "the build"});
+    let process = scene.start_with(&token, &body).await;
+    let empty = scene.get(&token, "/v1/notifications").await.json();
+    assert_eq!(empty["notifications"], json!([]));
+    let played = scene.host.runner.last().unwrap();
+    let (page, ()) = tokio::join!(scene.get(&token, "/v1/notifications?wait_ms=15000"), played.exit(7));
+    let page = page.json();
+    let first = &page["notifications"][0];
+    assert_eq!((&first["process_id"], &first["exit_code"]), (&json!(process), &json!(7)));
+    assert_eq!((&first["delivered"], &first["description"]), (&json!(false), &json!("the build")));
+    let again = scene.get(&token, "/v1/notifications").await.json();
+    assert_eq!(again["notifications"][0]["delivered"], json!(true));
+    assert_eq!(again["notifications"][0]["id"], first["id"]);
+    let behind = format!("/v1/notifications?after={}", first["number"]);
+    assert_eq!(scene.get(&token, &behind).await.json()["notifications"], json!([]));
+
+    let ack = format!("/v1/notifications/{}/ack", first["id"].as_str().unwrap());
+    for _ in 0..2 {
+        assert_eq!(scene.post(&token, &ack, &json!({})).await.status, 204);
+    }
+    assert_eq!(scene.get(&token, "/v1/notifications").await.json()["notifications"], json!([]));
+    // Nor does it travel with a result.
+    let started = scene.post(&token, "/v1/processes", &json!({"command": "wait"})).await.json();
+    assert!(started["result"].get("notifications").is_none());
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_for_nothing_ends_in_its_time() {
+    let scene = Scene::begin().await;
+    let token = scene.session().await;
+    let page = scene.get(&token, "/v1/notifications?wait_ms=50").await;
+    assert_eq!((page.status, &page.json()["more"]), (200, &json!(false)));
+    scene.end().await;
+}

@@ -1,0 +1,185 @@
+//! The authoritative bytes.
+
+use std::time::Duration;
+
+use http_body_util::BodyExt as _;
+use procyard_core::Limits;
+use serde_json::json;
+
+use crate::client::{Answer, PATIENCE};
+use crate::scene::{Scene, Token};
+
+async fn logs(scene: &Scene, token: &Token, process: &str, rest: &str) -> Answer {
+    let answer = scene.get(token, &format!("/v1/processes/{process}/logs{rest}")).await;
+    assert!(answer.whole);
+    answer
+}
+
+async fn ended(scene: &Scene, token: &Token, command: &str) -> String {
+    let process = scene.start(token, command).await;
+    scene.ended(token, &process).await;
+    process
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn any_bytes_come_as_they_were_printed() {
+    let scene = Scene::begin().await;
+    let token = scene.session().await;
+    let process = ended(&scene, &token, "binary").await;
+    let answer = logs(&scene, &token, &process, "").await;
+    assert_eq!(&*answer.body, [0xff, 0, b'\n', 0x1b, b'x']);
+    for (name, value) in [
+        ("procyard-start-cursor", "0"),
+        ("procyard-total-bytes", "5"),
+        ("procyard-status", "exited"),
+        ("accept-ranges", "bytes"),
+    ] {
+        assert_eq!(answer.header(name), Some(value), "{name}");
+    }
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_heads_and_tails_are_parts_of_the_whole() {
+    let scene = Scene::begin().await;
+    let token = scene.session().await;
+    let both = ended(&scene, &token, "both").await;
+    let whole = logs(&scene, &token, &both, "").await.text();
+    assert_eq!(whole.len(), 24);
+    for (rest, expect) in [
+        ("?stream=stdout", "out 1\nout 2\nout 3\n"),
+        ("?stream=stderr", "err 1\n"),
+        ("?stream=stdout&head_lines=1", "out 1\n"),
+        ("?stream=stdout&tail_lines=1", "out 3\n"),
+        ("?cursor=18", &whole[18..]),
+    ] {
+        assert_eq!(logs(&scene, &token, &both, rest).await.text(), expect, "{rest}");
+    }
+    let lines = ended(&scene, &token, "lines").await;
+    let whole = logs(&scene, &token, &lines, "").await.text();
+    assert_eq!(whole.lines().count(), 5000);
+    assert_eq!(logs(&scene, &token, &lines, "?head_lines=3").await.text(), "line 0\nline 1\nline 2\n");
+    assert_eq!(logs(&scene, &token, &lines, "?tail_lines=2").await.text(), "line 4998\nline 4999\n");
+    assert_eq!(logs(&scene, &token, &lines, "?head_lines=9999").await.text(), whole);
+    assert_eq!(logs(&scene, &token, &lines, "?tail_lines=9999").await.text(), whole);
+    let ahead = scene.get(&token, &format!("/v1/processes/{lines}/logs?cursor=9999999")).await;
+    assert_eq!((ahead.status, &*ahead.code()), (416, "cursor_ahead"));
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_range_is_a_part_and_says_which() {
+    let scene = Scene::begin().await;
+    let token = scene.session().await;
+    let process = ended(&scene, &token, "lines").await;
+    let path = format!("/v1/processes/{process}/logs");
+    let whole = logs(&scene, &token, &process, "").await.body;
+    let total = whole.len();
+    for (range, from, until) in [
+        ("bytes=0-0".to_owned(), 0, 1),
+        ("bytes=100-199".to_owned(), 100, 200),
+        (format!("bytes={}-", total - 7), total - 7, total),
+        ("bytes=-5".to_owned(), total - 5, total),
+        ("bytes=10-999999999".to_owned(), 10, total),
+    ] {
+        let answer = scene.call(&token, "GET", &path, &[("range", &range)], None).await;
+        assert_eq!((answer.status, answer.whole), (206, true), "{range}");
+        assert_eq!(answer.body, whole[from..until], "{range}");
+        let content = format!("bytes {from}-{}/{total}", until - 1);
+        assert_eq!(answer.header("content-range"), Some(&*content));
+        assert_eq!(answer.header("content-length"), Some(&*(until - from).to_string()));
+    }
+    let behind = scene.call(&token, "GET", &path, &[("range", &format!("bytes={total}-"))], None).await;
+    assert_eq!((behind.status, &*behind.code()), (416, "cursor_ahead"));
+    assert_eq!(behind.header("content-range"), Some(&*format!("bytes */{total}")));
+    let with_query = format!("{path}?stream=stdout");
+    assert_eq!(scene.call(&token, "GET", &with_query, &[("range", "bytes=0-1")], None).await.status, 400);
+    for several in ["bytes=0-1,4-5", "lines=0-1", "nonsense"] {
+        assert_eq!(
+            scene.call(&token, "GET", &path, &[("range", several)], None).await.status,
+            200,
+            "{several}"
+        );
+    }
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn following_gives_each_byte_once_and_ends_with_the_process() {
+    let scene = Scene::begin().await;
+    let token = scene.session().await;
+    let process = scene.start(&token, "wait").await;
+    let played = scene.host.runner.last().unwrap();
+    played.stdout("before\n").await;
+    let path = format!("/v1/processes/{process}/logs?follow=true");
+    let following = scene.get(&token, &path);
+    let printing = async {
+        for line in 0..500 {
+            played.stdout(format!("{line}\n")).await;
+            if line % 100 == 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+        played.exit(0).await;
+    };
+    let (answer, ()) = tokio::join!(following, printing);
+    let lines: Vec<_> = (0..500).map(|line| format!("{line}\n")).collect();
+    assert_eq!((answer.text(), answer.whole), (format!("before\n{}", lines.concat()), true));
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_printed_shows_at_once() {
+    let scene = Scene::begin().await;
+    let token = scene.session().await;
+    let process = scene.start(&token, "wait").await;
+    let path = format!("/v1/processes/{process}/logs?follow=true");
+    let mut body = scene.open(&token, "GET", &path, &[], None).await.into_body();
+    scene.host.runner.last().unwrap().stdout("now").await;
+    let frame = tokio::time::timeout(PATIENCE, body.frame()).await.unwrap().unwrap().unwrap();
+    assert_eq!(&**frame.data_ref().unwrap(), b"now");
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_retained_is_stated_and_never_missing_unnoticed() {
+    let limits = Limits { window_bytes: 64 * 1024, spool_bytes: 256 * 1024, ..Limits::default() };
+    let scene = Scene::with(|options| options, limits).await;
+    let token = scene.session().await;
+    let process = scene.start(&token, "wait").await;
+    let played = scene.host.runner.last().unwrap();
+    let printed: Vec<u8> = (0..1_000_000_u32).map(|byte| u8::try_from(byte % 251).unwrap()).collect();
+    for chunk in printed.chunks(50_000) {
+        played.stdout(chunk).await;
+    }
+    played.exit(0).await;
+    scene.ended(&token, &process).await;
+    let answer = logs(&scene, &token, &process, "").await;
+    let start: usize = answer.header("procyard-start-cursor").unwrap().parse().unwrap();
+    assert!(start > 0);
+    assert_eq!(answer.body, printed[start..]);
+    let path = format!("/v1/processes/{process}/logs");
+    let gone = scene.call(&token, "GET", &path, &[("range", "bytes=0-9")], None).await;
+    assert_eq!(gone.status, 416);
+    let range = format!("bytes=0-{}", start + 9);
+    let partly = scene.call(&token, "GET", &path, &[("range", &range)], None).await;
+    assert_eq!((partly.status, &partly.body[..]), (206, &printed[start..start + 10]));
+    assert_eq!(partly.header("content-range"), Some(&*format!("bytes {start}-{}/1000000", start + 9)));
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn followers_are_as_many_as_there_are_places_to_wait() {
+    let limits = Limits { waiters: 2, ..Limits::default() };
+    let scene = Scene::with(|options| options, limits).await;
+    let token = scene.session().await;
+    let process = scene.start(&token, "wait").await;
+    let path = format!("/v1/processes/{process}/logs?follow=true");
+    let one = scene.open(&token, "GET", &path, &[], None).await;
+    let two = scene.open(&token, "GET", &path, &[], None).await;
+    assert_eq!((one.status().as_u16(), two.status().as_u16()), (200, 200));
+    let refused = scene.get(&token, &path).await;
+    assert_eq!((refused.status, &*refused.code()), (429, "output_quota_exceeded"));
+    assert_eq!(scene.post(&token, &format!("/v1/processes/{process}/kill"), &json!({})).await.status, 200);
+    scene.end().await;
+}

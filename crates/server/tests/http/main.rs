@@ -1,0 +1,19 @@
+//! The HTTP service over real sockets, with scripted processes. Every answer is held against the service's own `OpenAPI`
+//! document.
+
+mod attach;
+mod client;
+mod connections;
+mod document;
+mod errors;
+mod events;
+mod guide;
+mod host;
+mod inbox;
+mod logs;
+mod ownership;
+mod processes;
+mod scene;
+mod sessions;
+mod stop;
+mod tools;

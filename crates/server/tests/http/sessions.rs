@@ -1,0 +1,109 @@
+//! Sessions, loops and tokens.
+
+use procyard_core::Limits;
+use serde_json::json;
+
+use crate::scene::{Scene, Who};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_opened_looked_at_and_shut_down() {
+    let scene = Scene::begin().await;
+    let token = scene.session().await;
+    let process = scene.start(&token, "wait").await;
+    let path = format!("/v1/sessions/{}", token.owner.session);
+    let seen = scene.get(scene.admin(), &path).await.json();
+    assert_eq!(seen["loops"][0]["loop_id"], json!(token.owner.loop_id));
+    assert_eq!((&seen["loops"][0]["running"], &seen["loops"][0]["tokens"]), (&json!(1), &json!(1)));
+    let list = scene.get(Who::Peer, "/v1/sessions").await.json();
+    assert_eq!(list["sessions"], json!([seen]));
+
+    let played = scene.host.runner.last().unwrap();
+    assert_eq!(scene.delete(scene.admin(), &path).await.status, 204);
+    assert_eq!(played.survivors(), 0, "its processes are gone");
+    assert_eq!(scene.get(scene.admin(), &path).await.status, 404);
+    assert_eq!(scene.delete(scene.admin(), &path).await.status, 404);
+    let refused = scene.get(&token, &format!("/v1/processes/{process}")).await;
+    assert_eq!((refused.status, refused.header("www-authenticate")), (401, Some("Bearer")));
+
+    // Opened again by name, with what it holds; whose it is has not changed, so another loop does not see it.
+    let again = scene.post(scene.admin(), "/v1/sessions", &json!({"session_id": token.owner.session})).await;
+    assert_eq!(again.status, 201);
+    assert_eq!(again.json()["session_id"], json!(token.owner.session));
+    let other = again.json()["token"].as_str().unwrap().to_owned();
+    assert_eq!(scene.get(Who::Bearer(&other), "/v1/processes").await.json()["processes"], json!([]));
+    // The loop that lost its token gets another one.
+    let body = json!({"loop_id": token.owner.loop_id});
+    let minted = scene.post(scene.admin(), &format!("{path}/loops"), &body).await.json();
+    let minted = minted["token"].as_str().unwrap();
+    let seen = scene.get(Who::Bearer(minted), &format!("/v1/processes/{process}")).await.json();
+    assert_eq!((&seen["state"], &seen["outcome"]), (&json!("terminated"), &json!("killed")));
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_loop_is_closed_and_its_neighbour_goes_on() {
+    let scene = Scene::begin().await;
+    let (one, session) = (scene.session().await, "/v1/sessions");
+    let other = scene.another_loop(&one).await;
+    scene.start(&one, "wait").await;
+    let closed = scene.host.runner.last().unwrap();
+    scene.start(&other, "wait").await;
+    let kept = scene.host.runner.last().unwrap();
+    let path = format!("{session}/{}/loops/{}", one.owner.session, one.owner.loop_id);
+    assert_eq!(scene.delete(scene.admin(), &path).await.status, 204);
+    assert_eq!((closed.survivors(), kept.survivors()), (0, 1));
+    assert_eq!(scene.get(&one, "/v1/processes").await.status, 401);
+    assert_eq!(scene.get(&other, "/v1/processes").await.status, 200);
+    let unknown = format!("{session}/{}/loops/{}", one.owner.session, uuid::Uuid::new_v4());
+    assert_eq!(scene.delete(scene.admin(), &unknown).await.status, 404);
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_and_what_they_see_outlive_the_service() {
+    let scene = Scene::begin().await;
+    let token = scene.session().await;
+    let process = scene.start(&token, "hello").await;
+    scene.ended(&token, &process).await;
+    let admin = scene.admin.clone();
+    let place = scene.end().await;
+
+    let scene = Scene::on(place, |options| options, Limits::default()).await;
+    assert_eq!(scene.admin, admin);
+    let seen = scene.get(&token, &format!("/v1/processes/{process}/output")).await;
+    assert_eq!((seen.status, &seen.json()["output"]), (200, &json!("hello\n")));
+    let recovery = scene.get(scene.admin(), "/v1/diagnostics/recovery").await.json();
+    assert_eq!(recovery["anomalies"], json!(0));
+    assert_eq!(recovery["sessions"][0]["restored"], json!(1));
+    let place = scene.end().await;
+
+    // A session that was removed meanwhile takes its tokens along.
+    let scene = Scene::on(place, |options| options, Limits::default()).await;
+    scene.host.remove(token.owner.session);
+    assert_eq!(scene.get(&token, "/v1/processes").await.status, 401);
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_process_inherits_a_token() {
+    let scene = Scene::begin().await;
+    let token = scene.session().await;
+    scene.start(&token, "hello").await;
+    let asked = format!("{:?}", scene.host.runner.requests());
+    assert!(!asked.contains(&token.text[4..]) && !asked.contains(&scene.admin[4..]));
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_whose_processes_cannot_be_proven_gone_says_so() {
+    let limits = Limits { proof_bound: std::time::Duration::from_millis(50), ..Limits::default() };
+    let scene = Scene::with(|options| options, limits).await;
+    let token = scene.session().await;
+    scene.start(&token, "stuck").await;
+    let path = format!("/v1/sessions/{}/loops/{}", token.owner.session, token.owner.loop_id);
+    let refused = scene.delete(scene.admin(), &path).await;
+    assert_eq!((refused.status, &*refused.code()), (503, "teardown_failed"));
+    assert!(refused.header("retry-after").is_some());
+    scene.host.runner.last().unwrap().prove();
+    scene.end().await;
+}
