@@ -67,8 +67,9 @@ impl Attachment {
                 }
                 // The library answers pings and closes by itself.
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
-                Some(Ok(Message::Close(_))) | None => return Ok(None),
-                Some(Err(Error::ConnectionClosed | Error::AlreadyClosed)) => return Ok(None),
+                Some(Ok(Message::Close(_)) | Err(Error::ConnectionClosed | Error::AlreadyClosed)) | None => {
+                    return Ok(None);
+                }
                 Some(Err(error)) => return Err(broken(error)),
             }
         }

@@ -18,7 +18,7 @@
 //! let mine = service.with_token(&session.token);
 //! let command = BashArguments { command: Some("cargo test".to_owned()), ..BashArguments::default() };
 //! let started = mine.start(&command, None).await?;
-//! println!("{}", started.result.output);
+//! println!("{} runs", started.process.entry.process_id.reveal());
 //! # Ok(())
 //! # }
 //! ```

@@ -11,8 +11,8 @@ use procyard_core::{Handle, LoopId, SessionId};
 mod service;
 
 pub(crate) use service::{
-    AttachOptions, EventsOptions, LogsOptions, PsOptions, RemoteOptions, SendOptions, ServeOptions, StopOptions,
-    WaitOptions,
+    AttachOptions, EventsOptions, LogsOptions, PsOptions, RemoteOptions, SendOptions, ServeOptions,
+    StopOptions, WaitOptions,
 };
 
 use crate::config::{ConfigOptions, Flag};
@@ -117,7 +117,7 @@ pub(crate) enum Command {
 }
 
 /// Where sessions are kept.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct DataDir {
     /// Where sessions are kept.
     #[arg(long, value_name = "DIR", help = DATA_DIR_HELP)]

@@ -132,7 +132,8 @@ impl Host {
         for (record, why) in &opened.restored.unreadable {
             tracing::error!(%session, record = shortened(record), why, "a record does not load and is left as it is");
         }
-        let journal = opened.journal().cloned().ok_or_else(|| failed("a session has no journal"))?;
+        let journal =
+            opened.journal().cloned().ok_or_else(|| failed(anyhow::anyhow!("a session has no journal")))?;
         // Without the mark it is open all the same, and after a restart only when somebody asks for it.
         if let Err(error) = fs::write(self.mark(session), "") {
             tracing::warn!(%error, "a session could not be marked as open");
@@ -151,12 +152,12 @@ impl Host {
     async fn end(&self, session: SessionId) -> Option<usize> {
         let grace = self.configured.limits.graceful_shutdown;
         let mut survivors = 0;
-        let ending = |hosted: Arc<Hosted>| {
+        let told = &mut survivors;
+        let ending = move |hosted: Arc<Hosted>| {
             let taken = hosted.session.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let survivors = &mut survivors;
             async move {
                 if let Some(open) = taken {
-                    *survivors = open.close_within(grace).await.1;
+                    *told = open.close_within(grace).await.1;
                 }
             }
         };
@@ -206,8 +207,8 @@ fn in_host_words(error: anyhow::Error) -> HostError {
     }
 }
 
-fn failed(error: impl Into<anyhow::Error>) -> HostError {
-    HostError::Failed(error.into().into())
+fn failed(error: anyhow::Error) -> HostError {
+    HostError::Failed(error.into())
 }
 
 #[async_trait]
@@ -293,7 +294,11 @@ fn describe(runner: &HostRunner, configured: &Effective) -> ContainmentReport {
 
 /// A reason that a client may see: one that names a place of this machine is for whoever is there.
 fn without_paths(why: &str) -> String {
-    if why.contains('/') { "`procyard doctor` tells on the machine itself".to_owned() } else { why.to_owned() }
+    if why.contains('/') {
+        "`procyard doctor` tells on the machine itself".to_owned()
+    } else {
+        why.to_owned()
+    }
 }
 
 fn quotas(limits: &Limits) -> QuotaReport {

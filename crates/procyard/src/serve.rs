@@ -91,8 +91,10 @@ fn lock(data_dir: &Path) -> anyhow::Result<Flock<File>> {
         .mode(0o700)
         .create(data_dir)
         .with_context(|| format!("the data directory {} cannot be made", data_dir.display()))?;
-    let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(data_dir.join(LOCK));
-    let file = file.with_context(|| format!("the data directory {} cannot be written", data_dir.display()))?;
+    let file =
+        OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(data_dir.join(LOCK));
+    let file =
+        file.with_context(|| format!("the data directory {} cannot be written", data_dir.display()))?;
     match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
         Ok(lock) => Ok(lock),
         Err((_, nix::errno::Errno::EWOULDBLOCK)) => bail!(

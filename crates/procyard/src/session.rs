@@ -182,7 +182,10 @@ pub(crate) async fn start_runner(
     };
     match HostRunner::start(HostOptions { held, ..host }).await {
         Err(HostError::LifetimeEnforcementUnavailable(why)) if !required => {
-            tracing::warn!(why, "the tier that is configured is not to be had; the strongest takes its place");
+            tracing::warn!(
+                why,
+                "the tier that is configured is not to be had; the strongest takes its place"
+            );
             Ok(HostRunner::start(otherwise).await?)
         }
         started => Ok(started?),

@@ -29,7 +29,12 @@ fn as_text(snapshot: &Snapshot) -> String {
             let _ = write!(text, " ({signal})");
         }
     }
-    let _ = write!(text, " after {}, {} of output", millis_in_words(millis(snapshot)), bytes(snapshot.total_bytes));
+    let _ = write!(
+        text,
+        " after {}, {} of output",
+        millis_in_words(millis(snapshot)),
+        bytes(snapshot.total_bytes)
+    );
     if let Some(left) = snapshot.outcome.as_ref().and_then(|outcome| outcome.leftovers) {
         let (noun, verb) = if left.count == 1 { ("process", "was") } else { ("processes", "were") };
         let done = match left.action {

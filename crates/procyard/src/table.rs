@@ -29,7 +29,8 @@ impl Cell {
 
     /// What would not be one line of text, such as a command's line breaks, is shown as a blank.
     pub(crate) fn coloured(text: impl AsRef<str>, colour: Colour) -> Self {
-        let text = text.as_ref().chars().map(|character| if character.is_control() { ' ' } else { character });
+        let text =
+            text.as_ref().chars().map(|character| if character.is_control() { ' ' } else { character });
         Self { text: text.collect(), colour }
     }
 
@@ -63,8 +64,9 @@ impl Table {
 
     fn rendered(&self, width: Option<usize>, coloured: bool) -> String {
         let columns = self.rows.first().map_or(0, Vec::len);
-        let widths: Vec<_> =
-            (0..columns).map(|column| self.rows.iter().map(|row| row[column].width()).max().unwrap_or(0)).collect();
+        let widths: Vec<_> = (0..columns)
+            .map(|column| self.rows.iter().map(|row| row[column].width()).max().unwrap_or(0))
+            .collect();
         let mut text = String::new();
         for row in &self.rows {
             let mut taken = 0;
@@ -108,7 +110,11 @@ mod tests {
 
     fn table() -> Table {
         let mut table = Table::new(&["ID", "STATE", "COMMAND"]);
-        table.row(vec![Cell::plain("a"), Cell::coloured("running", Colour::Green), Cell::plain("sleep\n1000")]);
+        table.row(vec![
+            Cell::plain("a"),
+            Cell::coloured("running", Colour::Green),
+            Cell::plain("sleep\n1000"),
+        ]);
         table
     }
 

@@ -23,7 +23,11 @@ pub(crate) async fn events(options: EventsOptions) -> ExitCode {
 async fn tell(options: &EventsOptions) -> anyhow::Result<()> {
     let client = options.remote.client()?;
     let session = session(&client, options).await?;
-    if options.follow { follow(&client, options, session).await } else { pages(&client, options, session).await }
+    if options.follow {
+        follow(&client, options, session).await
+    } else {
+        pages(&client, options, session).await
+    }
 }
 
 /// Whose journal is meant. A loop's token says it by itself, a process, too.
@@ -62,8 +66,7 @@ async fn pages(client: &Client, options: &EventsOptions, session: Option<Session
 }
 
 async fn follow(client: &Client, options: &EventsOptions, session: Option<SessionId>) -> anyhow::Result<()> {
-    let query =
-        EventStreamQuery { after_seq: Some(options.after), output: Some(false), session_id: session };
+    let query = EventStreamQuery { after_seq: Some(options.after), output: Some(false), session_id: session };
     let mut stream = client.event_stream(options.handle.as_ref(), &query).await?;
     while let Some(event) = stream.next().await? {
         match event {

@@ -42,7 +42,10 @@ async fn list(options: &PsOptions) -> anyhow::Result<()> {
 }
 
 /// Processes up to the limit, and the page behind them.
-async fn pages(client: &Client, options: &PsOptions) -> anyhow::Result<(Vec<ProcessDetails>, Option<String>)> {
+async fn pages(
+    client: &Client,
+    options: &PsOptions,
+) -> anyhow::Result<(Vec<ProcessDetails>, Option<String>)> {
     let mut processes = Vec::new();
     let mut page = None;
     loop {

@@ -85,7 +85,11 @@ fn of_data(handle: Handle, data: &[u8]) -> InputArguments {
 
 fn read_stdin() -> anyhow::Result<Vec<u8>> {
     let mut data = Vec::new();
-    std::io::stdin().lock().take(DATA_MAX + 1).read_to_end(&mut data).context("standard input could not be read")?;
+    std::io::stdin()
+        .lock()
+        .take(DATA_MAX + 1)
+        .read_to_end(&mut data)
+        .context("standard input could not be read")?;
     anyhow::ensure!(data.len() as u64 <= DATA_MAX, "at most {DATA_MAX} bytes can be sent at once");
     Ok(data)
 }

@@ -29,7 +29,8 @@ async fn until_ended(options: &WaitOptions) -> anyhow::Result<u8> {
     let client = options.remote.client()?;
     let handle = options.named.handle;
     // A deadline that the clock cannot tell is none.
-    let deadline = options.timeout.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
+    let deadline =
+        options.timeout.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
     loop {
         let process = client.process(&handle).await?;
         if process.state.is_terminal() {

@@ -138,7 +138,11 @@ mod tests {
                         break;
                     }
                 }
-                assert_eq!((String::from_utf8(bytes).unwrap(), left), (expect.to_owned(), leaves), "{typed} by {piece}");
+                assert_eq!(
+                    (String::from_utf8(bytes).unwrap(), left),
+                    (expect.to_owned(), leaves),
+                    "{typed} by {piece}"
+                );
             }
         }
         check("x,y", "abxyz", "ab", true);

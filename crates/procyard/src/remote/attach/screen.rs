@@ -22,9 +22,7 @@ pub(super) struct Screen {
 impl Screen {
     pub(super) fn see(&mut self, bytes: &[u8]) {
         self.tail.extend_from_slice(bytes);
-        let last = |sequence: &[u8]| {
-            self.tail.windows(sequence.len()).rposition(|window| window == sequence)
-        };
+        let last = |sequence: &[u8]| self.tail.windows(sequence.len()).rposition(|window| window == sequence);
         match (last(ENTER), last(LEAVE)) {
             (None, None) => {}
             (enter, leave) => self.alternate = enter > leave,
