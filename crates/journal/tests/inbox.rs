@@ -221,3 +221,25 @@ fn an_event_that_is_not_old_keeps_those_behind_it() {
     assert_eq!(journal.prune(at(100), false, 10).unwrap(), Pruned::default());
     assert_eq!(all_events(&journal, 10).len(), 3);
 }
+
+#[test]
+fn whoever_watches_is_told_of_what_is_put_in_and_moved() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    let place = Place::new();
+    let journal = place.open();
+    let told = Arc::new(AtomicUsize::new(0));
+    let counts = Arc::clone(&told);
+    let watched = journal.clone();
+    assert!(journal.watch_inbox(move || {
+        counts.fetch_add(1, Ordering::SeqCst);
+    }));
+    assert!(!watched.watch_inbox(|| ()), "one watcher for all clones");
+    watched.put(owner(1), &notification(1)).unwrap();
+    assert_eq!(told.load(Ordering::SeqCst), 1);
+    journal.delivered(owner(1), &[notification_id(1)]).unwrap();
+    assert_eq!(told.load(Ordering::SeqCst), 1, "that shows nobody anything");
+    journal.transfer(handle(1), owner(1), owner(2)).unwrap();
+    assert_eq!(told.load(Ordering::SeqCst), 2);
+}

@@ -13,7 +13,7 @@ use crate::{LimitReport, schema};
 /// That the service is there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
-    /// `ok`, or `shutting_down`.
+    /// `ok`; a service that is being shut down answers with an error.
     pub status: String,
 }
 

@@ -16,7 +16,7 @@ use super::problem::Problem;
 use super::service::{OpenSession, Service};
 use super::tool;
 
-pub(crate) async fn health(_: Call) -> Result<Response, Problem> {
+pub(crate) fn health(_: &Call) -> Result<Response, Problem> {
     tool::json(StatusCode::OK, &Health { status: "ok".to_owned() })
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn count(snapshots: &[Snapshot]) -> ProcessCounts {
     ProcessCounts { states, ..counts }
 }
 
-pub(crate) async fn recovery(call: Call) -> Result<Response, Problem> {
+pub(crate) fn recovery(call: &Call) -> Result<Response, Problem> {
     let sessions: Vec<_> = call.service.sessions().iter().map(|session| recovered(session)).collect();
     let anomalies = sessions.iter().map(|session| session.unreadable.len() as u64).sum();
     tool::json(StatusCode::OK, &RecoveryReport { sessions, anomalies })
@@ -88,7 +88,7 @@ fn shortened(name: &str) -> String {
     }
 }
 
-pub(crate) async fn containment(call: Call) -> Result<Response, Problem> {
+pub(crate) fn containment(call: &Call) -> Result<Response, Problem> {
     tool::json(StatusCode::OK, &call.service.host.containment())
 }
 

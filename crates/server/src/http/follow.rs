@@ -69,7 +69,7 @@ impl Follow {
         };
         let seen = match after {
             Some(after) => after,
-            None => scope.session.journal(|journal| journal.event_bounds()).await?.last,
+            None => scope.session.journal(procyard_journal::Journal::event_bounds).await?.last,
         };
         Ok(Self {
             scope,

@@ -94,7 +94,7 @@ fn gauge(text: &mut String, name: &str, help: &str, value: u64) {
     let _ = writeln!(text, "{name} {value}");
 }
 
-pub(crate) async fn metrics(call: Call) -> Result<Response, Problem> {
+pub(crate) fn metrics(call: &Call) -> Result<Response, Problem> {
     let service = &call.service;
     let mut text = service.metrics.text();
     gauge(&mut text, "procyard_sessions", "Open sessions.", service.sessions().len() as u64);

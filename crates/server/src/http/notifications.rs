@@ -30,7 +30,7 @@ pub(crate) async fn list(call: Call) -> Result<Response, Problem> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let end = Instant::now() + Duration::from_millis(query.wait_ms.unwrap_or_default());
     // Before the first look, so that nothing comes in between.
-    let mut changes = session.inbox.subscribe();
+    let mut inbox = session.inbox.subscribe();
     let page = loop {
         let page = session.journal(move |journal| journal.unacknowledged(owner, after, limit)).await?;
         if !page.entries.is_empty() {
@@ -39,7 +39,7 @@ pub(crate) async fn list(call: Call) -> Result<Response, Problem> {
         tokio::select! {
             biased;
             () = call.service.stop.cancelled() => break page,
-            changed = changes.changed() => if changed.is_err() { break page },
+            changed = inbox.changed() => if changed.is_err() { break page },
             () = tokio::time::sleep_until(end) => break page,
         }
     };

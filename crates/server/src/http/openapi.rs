@@ -20,7 +20,7 @@ use super::tool;
 
 static DOCUMENT: LazyLock<Value> = LazyLock::new(document);
 
-pub(crate) async fn openapi(_: Call) -> Result<Response, Problem> {
+pub(crate) fn openapi(_: &Call) -> Result<Response, Problem> {
     tool::json(StatusCode::OK, &*DOCUMENT)
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Not for the router: see `dispatch`.
 
+use std::future::ready;
 use std::sync::LazyLock;
 
 use axum::http::Method;
@@ -42,10 +43,10 @@ fn session_routes() -> Vec<Route> {
             .json::<SessionCreated>(201, "The session, its new loop and that loop's token.")
             .errors(&[409]),
         Route::new(Method::GET, "/v1/sessions", "list_sessions", Admin, "List the open sessions.",
-            |call| Box::pin(sessions::list(call)))
+            |call| Box::pin(ready(sessions::list(&call))))
             .json::<SessionList>(200, "The open sessions."),
         Route::new(Method::GET, "/v1/sessions/{session_id}", "get_session", Admin, "Look at an open session.",
-            |call| Box::pin(sessions::get(call)))
+            |call| Box::pin(ready(sessions::get(&call))))
             .json::<SessionInfo>(200, "The session.")
             .errors(&[404]),
         Route::new(Method::DELETE, "/v1/sessions/{session_id}", "delete_session", Admin,
@@ -214,7 +215,7 @@ fn other_routes() -> Vec<Route> {
             "diagnose_recovery",
             Admin,
             "What opening the sessions found and did.",
-            |call| Box::pin(diagnostics::recovery(call)),
+            |call| Box::pin(ready(diagnostics::recovery(&call))),
         )
         .json::<RecoveryReport>(200, "What was found."),
         Route::new(
@@ -223,19 +224,19 @@ fn other_routes() -> Vec<Route> {
             "diagnose_containment",
             Any,
             "How commands are contained and limited.",
-            |call| Box::pin(diagnostics::containment(call)),
+            |call| Box::pin(ready(diagnostics::containment(&call))),
         )
         .json::<ContainmentReport>(200, "The tier and the limits."),
         Route::new(Method::GET, "/metrics", "metrics", Admin, "Metrics for Prometheus.", |call| {
-            Box::pin(metrics::metrics(call))
+            Box::pin(ready(metrics::metrics(&call)))
         })
         .bytes(200, metrics::MEDIA_TYPE, "The metrics."),
         Route::new(Method::GET, "/openapi.json", "openapi", Any, "This document.", |call| {
-            Box::pin(openapi::openapi(call))
+            Box::pin(ready(openapi::openapi(&call)))
         })
         .bytes(200, "application/json", "An OpenAPI 3.1 document."),
         Route::new(Method::GET, "/health", "health", Public, "Whether the service is there.", |call| {
-            Box::pin(diagnostics::health(call))
+            Box::pin(ready(diagnostics::health(&call)))
         })
         .json::<Health>(200, "It is."),
     ]

@@ -93,11 +93,6 @@ pub async fn serve(
 async fn accept(listener: Listener, service: Arc<Service>, router: Router, places: Arc<Semaphore>) {
     let stop = service.stop.clone();
     loop {
-        let place = tokio::select! {
-            biased;
-            () = stop.cancelled() => return,
-            place = Arc::clone(&places).acquire_owned() => place,
-        };
         let accepted = tokio::select! {
             biased;
             () = stop.cancelled() => return,
@@ -105,6 +100,12 @@ async fn accept(listener: Listener, service: Arc<Service>, router: Router, place
         };
         match accepted {
             Ok((stream, peer)) => {
+                // One that is accepted and has no place is not read from; behind it nothing is accepted here.
+                let place = tokio::select! {
+                    biased;
+                    () = stop.cancelled() => return,
+                    place = Arc::clone(&places).acquire_owned() => place,
+                };
                 let serving = connection(stream, peer, Arc::clone(&service), router.clone());
                 service.tasks.spawn(async move {
                     let _place = place;

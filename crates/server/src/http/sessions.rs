@@ -41,12 +41,12 @@ fn unwritten(error: &std::io::Error) -> Problem {
     PublicError::new(ErrorCode::StorageUnavailable, "the token cannot be recorded now").retryable().into()
 }
 
-pub(crate) async fn list(call: Call) -> Result<Response, Problem> {
+pub(crate) fn list(call: &Call) -> Result<Response, Problem> {
     let sessions = call.service.sessions().iter().map(|session| look(&call.service, session)).collect();
     tool::json(StatusCode::OK, &SessionList { sessions })
 }
 
-pub(crate) async fn get(call: Call) -> Result<Response, Problem> {
+pub(crate) fn get(call: &Call) -> Result<Response, Problem> {
     let session = call.service.session(call.session_id()?)?;
     tool::json(StatusCode::OK, &look(&call.service, &session))
 }

@@ -12,22 +12,22 @@ use serde_json::Value;
 use tokio::net::{TcpStream, UnixStream};
 
 /// No test waits longer for anything.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Where a service listens.
 #[derive(Debug, Clone)]
-pub enum At {
+pub(crate) enum At {
     Socket(PathBuf),
     Tcp(std::net::SocketAddr),
 }
 
 impl At {
-    pub fn socket(path: &Path) -> Self {
+    pub(crate) fn socket(path: &Path) -> Self {
         Self::Socket(path.to_owned())
     }
 
     /// Sends a request, and gives the response as soon as its head is there.
-    pub async fn send(&self, request: Request<Full<Bytes>>) -> Response<Incoming> {
+    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Response<Incoming> {
         let sent = async {
             match self {
                 Self::Socket(path) => over(UnixStream::connect(path).await.unwrap(), request).await,
@@ -50,16 +50,16 @@ where
 
 /// A response, read whole.
 #[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub headers: hyper::HeaderMap,
-    pub body: Bytes,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: hyper::HeaderMap,
+    pub(crate) body: Bytes,
     /// Whether the body came to its end.
-    pub whole: bool,
+    pub(crate) whole: bool,
 }
 
 impl Answer {
-    pub async fn of(response: Response<Incoming>) -> Self {
+    pub(crate) async fn of(response: Response<Incoming>) -> Self {
         let (parts, mut body) = response.into_parts();
         let (mut bytes, mut whole) = (Vec::new(), true);
         let read = async {
@@ -77,19 +77,19 @@ impl Answer {
         Self { status: parts.status.as_u16(), headers: parts.headers, body: bytes.into(), whole }
     }
 
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {:?}", self.body))
     }
 
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
 
-    pub fn code(&self) -> String {
+    pub(crate) fn code(&self) -> String {
         self.json()["error"]["code"].as_str().unwrap_or_default().to_owned()
     }
 }

@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use crate::client::Answer;
 use crate::scene::Scene;
 
-pub static DOCUMENT: LazyLock<Value> = LazyLock::new(openapi_document);
+pub(crate) static DOCUMENT: LazyLock<Value> = LazyLock::new(openapi_document);
 
 /// Each operation: method, path, operation.
-pub fn operations() -> Vec<(String, String, Value)> {
+pub(crate) fn operations() -> Vec<(String, String, Value)> {
     let paths = DOCUMENT["paths"].as_object().unwrap();
     let of_path = |(path, methods): (&String, &Value)| {
         let path = path.clone();
@@ -24,7 +24,7 @@ pub fn operations() -> Vec<(String, String, Value)> {
 }
 
 /// The operation of a request, if there is one.
-pub fn operation(method: &str, path: &str) -> Option<Value> {
+pub(crate) fn operation(method: &str, path: &str) -> Option<Value> {
     let path = path.split('?').next().unwrap();
     let fits = |template: &str| {
         let (have, want): (Vec<_>, Vec<_>) = (path.split('/').collect(), template.split('/').collect());
@@ -54,7 +54,7 @@ fn valid(schema: &Value, value: &Value) -> Result<(), String> {
 }
 
 /// Fails unless an answer is one that the document has for the request. What is no route at all is answered as errors are.
-pub fn check(method: &str, path: &str, answer: &Answer) {
+pub(crate) fn check(method: &str, path: &str, answer: &Answer) {
     let request = format!("{method} {path} -> {}: {}", answer.status, answer.text());
     let Some(operation) = operation(method, path) else {
         assert!(matches!(answer.status, 404 | 405), "{request}");

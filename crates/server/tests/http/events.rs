@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use procyard_core::Timestamp;
+use procyard_core::{Limits, Timestamp};
 use procyard_journal::EventFilter;
 use rand::RngExt as _;
 use serde_json::{Value, json};
@@ -177,7 +177,15 @@ async fn samples_are_few_however_much_is_printed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_reconnections_under_load_give_each_record_once_and_in_order() {
     const RECONNECTIONS: usize = 100;
-    let scene = Scene::begin().await;
+    // However far ends are behind starts, no start is refused.
+    let limits = Limits {
+        running_per_loop: 100,
+        running_per_session: 200,
+        window_bytes_total: 1 << 30,
+        spool_bytes_total: 1 << 40,
+        ..Limits::default()
+    };
+    let scene = Scene::with(|options| options, limits).await;
     let token = scene.session().await;
     let neighbour = scene.another_loop(&token).await;
     let load = async {

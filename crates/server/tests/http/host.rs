@@ -39,15 +39,15 @@ fn script(request: &ProcessRequest) -> Script {
     }
 }
 
-pub struct Host {
+pub(crate) struct Host {
     place: PathBuf,
-    pub runner: ScriptedRunner,
+    pub(crate) runner: ScriptedRunner,
     limits: Limits,
     open: Mutex<BTreeMap<SessionId, Arc<Session>>>,
     closed: Mutex<bool>,
 }
 
-pub struct Session {
+pub(crate) struct Session {
     supervisor: Supervisor,
     journal: Journal,
     restored: RestoreReport,
@@ -55,7 +55,7 @@ pub struct Session {
 }
 
 impl Host {
-    pub fn new(place: PathBuf, limits: Limits) -> Self {
+    pub(crate) fn new(place: PathBuf, limits: Limits) -> Self {
         let runner = ScriptedRunner::choosing(script);
         Self { place, runner, limits, open: Mutex::default(), closed: Mutex::new(false) }
     }
@@ -84,16 +84,16 @@ impl Host {
         self.place.join(id.to_string())
     }
 
-    pub fn journal(&self, id: SessionId) -> Journal {
+    pub(crate) fn journal(&self, id: SessionId) -> Journal {
         self.open.lock().unwrap()[&id].journal.clone()
     }
 
-    pub fn supervisor(&self, id: SessionId) -> Supervisor {
+    pub(crate) fn supervisor(&self, id: SessionId) -> Supervisor {
         self.open.lock().unwrap()[&id].supervisor.clone()
     }
 
     /// Removes a session that is closed.
-    pub fn remove(&self, id: SessionId) {
+    pub(crate) fn remove(&self, id: SessionId) {
         std::fs::remove_dir_all(self.directory(id)).unwrap();
     }
 }

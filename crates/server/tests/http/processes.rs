@@ -130,7 +130,7 @@ async fn output_is_read_and_waited_for() {
     let played = scene.host.runner.last().unwrap();
     let (found, ()) = tokio::join!(scene.get(&token, &waiting), played.stdout("almost\nready\n"));
     assert_eq!(found.json()["matched"]["text"], json!("ready"));
-    let page = scene.get(&token, &format!("{path}?cursor=7&encoding=base64&collapse=false")).await;
+    let page = scene.get(&token, &format!("{path}?cursor=7&encoding=base64&collapse=true")).await;
     assert_eq!((page.status, page.code()), (400, "invalid_arguments".to_owned()), "collapse is for text");
     let page = scene.get(&token, &format!("{path}?cursor=7&encoding=base64")).await.json();
     assert_eq!((&page["output"], &page["next_cursor"]), (&json!("cmVhZHkK"), &json!(13)));

@@ -21,14 +21,14 @@ use crate::host::Host;
 
 /// A loop and its token.
 #[derive(Debug, Clone)]
-pub struct Token {
-    pub owner: Owner,
-    pub text: String,
+pub(crate) struct Token {
+    pub(crate) owner: Owner,
+    pub(crate) text: String,
 }
 
 /// With what a request authenticates itself.
 #[derive(Debug, Clone)]
-pub enum Who<'a> {
+pub(crate) enum Who<'a> {
     /// Over TCP, with nothing.
     Nobody,
     /// Over TCP, with this token.
@@ -43,27 +43,27 @@ impl<'a> From<&'a Token> for Who<'a> {
     }
 }
 
-pub struct Scene {
+pub(crate) struct Scene {
     place: TempDir,
-    pub host: Arc<Host>,
-    pub socket: At,
-    pub tcp: At,
-    pub admin: String,
-    pub stop: CancellationToken,
+    pub(crate) host: Arc<Host>,
+    pub(crate) socket: At,
+    pub(crate) tcp: At,
+    pub(crate) admin: String,
+    pub(crate) stop: CancellationToken,
     serving: Option<JoinHandle<Result<(), ServiceError>>>,
 }
 
 impl Scene {
-    pub async fn begin() -> Self {
+    pub(crate) async fn begin() -> Self {
         Self::with(|options| options, Limits::default()).await
     }
 
-    pub async fn with(change: impl Fn(ServiceOptions) -> ServiceOptions, limits: Limits) -> Self {
+    pub(crate) async fn with(change: impl Fn(ServiceOptions) -> ServiceOptions, limits: Limits) -> Self {
         let place = tempfile::tempdir().unwrap();
         Self::on(place, change, limits).await
     }
 
-    pub async fn on(
+    pub(crate) async fn on(
         place: TempDir,
         change: impl Fn(ServiceOptions) -> ServiceOptions,
         limits: Limits,
@@ -93,12 +93,12 @@ impl Scene {
         scene
     }
 
-    pub fn data_dir(&self) -> &std::path::Path {
+    pub(crate) fn data_dir(&self) -> &std::path::Path {
         self.place.path()
     }
 
     /// Stops the service; its directory stays.
-    pub async fn end(mut self) -> TempDir {
+    pub(crate) async fn end(mut self) -> TempDir {
         self.stop.cancel();
         let serving = self.serving.take().unwrap();
         let served = tokio::time::timeout(PATIENCE, serving).await.expect("the service ends").unwrap();
@@ -106,39 +106,39 @@ impl Scene {
         self.place
     }
 
-    pub fn admin(&self) -> Who<'_> {
+    pub(crate) fn admin(&self) -> Who<'_> {
         Who::Bearer(&self.admin)
     }
 
     /// A new session and its first loop.
-    pub async fn session(&self) -> Token {
+    pub(crate) async fn session(&self) -> Token {
         let created = self.post(self.admin(), "/v1/sessions", &json!({})).await;
         assert_eq!(created.status, 201, "{}", created.text());
         token(&created.json(), None)
     }
 
     /// Another loop of the same session.
-    pub async fn another_loop(&self, of: &Token) -> Token {
+    pub(crate) async fn another_loop(&self, of: &Token) -> Token {
         let path = format!("/v1/sessions/{}/loops", of.owner.session);
         let created = self.post(self.admin(), &path, &json!({})).await;
         assert_eq!(created.status, 201, "{}", created.text());
         token(&created.json(), Some(of.owner.session))
     }
 
-    pub async fn get(&self, who: impl Into<Who<'_>>, path: &str) -> Answer {
+    pub(crate) async fn get(&self, who: impl Into<Who<'_>>, path: &str) -> Answer {
         self.call(who, "GET", path, &[], None).await
     }
 
-    pub async fn delete(&self, who: impl Into<Who<'_>>, path: &str) -> Answer {
+    pub(crate) async fn delete(&self, who: impl Into<Who<'_>>, path: &str) -> Answer {
         self.call(who, "DELETE", path, &[], None).await
     }
 
-    pub async fn post(&self, who: impl Into<Who<'_>>, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn post(&self, who: impl Into<Who<'_>>, path: &str, body: &Value) -> Answer {
         self.call(who, "POST", path, &[], Some(body.to_string())).await
     }
 
     /// One request, whose answer must be one of those that the document has for it.
-    pub async fn call(
+    pub(crate) async fn call(
         &self,
         who: impl Into<Who<'_>>,
         method: &str,
@@ -152,7 +152,7 @@ impl Scene {
     }
 
     /// The same, with the body still to come.
-    pub async fn open(
+    pub(crate) async fn open(
         &self,
         who: impl Into<Who<'_>>,
         method: &str,
@@ -177,11 +177,11 @@ impl Scene {
     }
 
     /// Starts a command, and gives its handle.
-    pub async fn start(&self, token: &Token, command: &str) -> String {
+    pub(crate) async fn start(&self, token: &Token, command: &str) -> String {
         self.start_with(token, &json!({ "command": command })).await
     }
 
-    pub async fn start_with(&self, token: &Token, body: &Value) -> String {
+    pub(crate) async fn start_with(&self, token: &Token, body: &Value) -> String {
         let started = self.post(token, "/v1/processes", body).await;
         assert_eq!(started.status, 201, "{}", started.text());
         let process = started.json()["process"]["process_id"].as_str().unwrap().to_owned();
@@ -190,7 +190,7 @@ impl Scene {
     }
 
     /// Resolves when a process has ended and the journal has its end.
-    pub async fn ended(&self, token: &Token, process: &str) {
+    pub(crate) async fn ended(&self, token: &Token, process: &str) {
         let target = Target { handle: process.parse::<Handle>().unwrap(), cursor: 0, probe: None };
         let supervisor = self.host.supervisor(token.owner.session);
         let waited = supervisor.wait(token.owner, WaitMode::All, Until::Exit, vec![target], PATIENCE).await;

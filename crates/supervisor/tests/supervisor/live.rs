@@ -109,3 +109,21 @@ async fn a_process_that_is_given_away_is_shown_to_its_new_owner() {
         assert_eq!(kind(Some(event)), EventKind::Started);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_view_of_everybody_shows_every_owner() {
+    let yard = Yard::new(Script::new()).await;
+    let mut all = yard.supervisor.subscribe_all().unwrap();
+    let handle = yard.start(options()).await;
+    yard.supervisor.transfer(owner(1), owner(2)).await.unwrap();
+    assert_eq!(yard.supervisor.owners(), [owner(2)]);
+    assert_eq!(yard.supervisor.owner_of(&handle), Some(owner(2)));
+    yard.runner.last().unwrap().stdout("x").await;
+    assert_eq!(kind(next(&mut all).await), EventKind::Started);
+    assert_eq!(next(&mut all).await, Some(LiveEvent::Output { handle, total_bytes: 1 }));
+    yard.supervisor.close_loop(owner(2)).await.unwrap();
+    yard.supervisor.shutdown().await;
+    // Its end is somebody else's, and is shown; then the session's.
+    while next(&mut all).await.is_some() {}
+    assert!(yard.supervisor.subscribe_all().is_err());
+}

@@ -17,6 +17,7 @@ mod model;
 mod notices;
 mod power_cut;
 mod quota;
+mod remove;
 mod restore;
 mod retain;
 mod sessions;
