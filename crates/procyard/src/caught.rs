@@ -4,6 +4,7 @@
 
 use anyhow::Context as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 
 /// A signal that is caught, unless it was ignored when this program was started: `nohup` and shells' background jobs mean
 /// that.
@@ -27,6 +28,24 @@ impl Caught {
         }
         std::future::pending::<()>().await;
     }
+}
+
+/// A token that SIGTERM, SIGINT and SIGHUP cancel.
+pub(crate) fn stop_on_signals() -> anyhow::Result<CancellationToken> {
+    let mut terminate = Caught::catch(SignalKind::terminate())?;
+    let mut interrupt = Caught::catch(SignalKind::interrupt())?;
+    let mut hangup = Caught::catch(SignalKind::hangup())?;
+    let stop = CancellationToken::new();
+    let told = stop.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            () = terminate.recv() => {}
+            () = interrupt.recv() => {}
+            () = hangup.recv() => {}
+        }
+        told.cancel();
+    });
+    Ok(stop)
 }
 
 /// Whether a signal is ignored now, as proc(5) tells it: where that is not to be read, it is not.

@@ -2,12 +2,21 @@
 //!
 //! Not for what the verbs do: each has its own file.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use procyard_core::{Handle, LoopId, SessionId};
 use procyard_tools::Dialect;
 
+mod service;
+
+pub(crate) use service::{
+    AttachOptions, EventsOptions, LogsOptions, PsOptions, RemoteOptions, SendOptions, ServeOptions,
+    StopOptions, WaitOptions,
+};
+
+use crate::config::{ConfigOptions, Flag};
 use crate::limits::LimitOptions;
 
 /// Run and supervise long-running commands for AI agents.
@@ -49,6 +58,15 @@ Examples:
   procyard export --format raw HANDLE > output.log
   procyard export --format asciicast HANDLE > session.cast && asciinema play session.cast";
 
+const COMPLETIONS_EXAMPLES: &str = "\
+Example:
+  procyard completions bash > ~/.local/share/bash-completion/completions/procyard";
+
+const CONFIG_EXAMPLES: &str = "\
+Examples:
+  procyard config --explain > config.toml
+  PROCYARD_PROCESSES__MAX_CONCURRENT=4 procyard config --json | jq '.keys[\"processes.max_concurrent\"]'";
+
 const DATA_DIR_HELP: &str = "Where sessions are kept [default: $PROCYARD_DATA, else $XDG_STATE_HOME/procyard, else ~/.local/state/procyard]";
 
 #[derive(Debug, Subcommand)]
@@ -59,6 +77,29 @@ pub(crate) enum Command {
     /// Serve the tools over MCP on standard input and output.
     #[command(after_help = MCP_EXAMPLES)]
     Mcp(McpOptions),
+    /// Serve many sessions over HTTP, on a Unix socket and, where it is asked for, TCP.
+    #[command(after_help = service::SERVE_EXAMPLES)]
+    Serve(ServeOptions),
+    /// List the processes of a running service.
+    #[command(after_help = service::PS_EXAMPLES)]
+    Ps(PsOptions),
+    /// Write the output of a process, exactly as it was printed.
+    #[command(after_help = service::LOGS_EXAMPLES)]
+    Logs(LogsOptions),
+    /// Be at the terminal of a process.
+    #[command(after_help = service::ATTACH_EXAMPLES)]
+    Attach(AttachOptions),
+    /// Give input to a process.
+    #[command(after_help = service::SEND_EXAMPLES)]
+    Send(SendOptions),
+    /// Stop a process with everything it started.
+    Stop(StopOptions),
+    /// Wait for the end of a process; the exit code is its own.
+    #[command(after_help = service::WAIT_EXAMPLES)]
+    Wait(WaitOptions),
+    /// Say what happened to processes, from the journal.
+    #[command(after_help = service::EVENTS_EXAMPLES)]
+    Events(EventsOptions),
     /// Say what this machine can do for contained commands, and what would make it better.
     Doctor(DoctorOptions),
     /// Write the record of a process, from whatever session it is in.
@@ -66,10 +107,18 @@ pub(crate) enum Command {
     Export(ExportOptions),
     /// Remove sessions that ended long ago.
     Gc(GcOptions),
+    /// Show the effective configuration, and where each value is from.
+    #[command(after_help = CONFIG_EXAMPLES)]
+    Config(ShowConfigOptions),
+    /// Write the completions of this command line for a shell.
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    Completions(CompletionsOptions),
+    /// Write the manual page, or all of them.
+    Man(ManOptions),
 }
 
 /// Where sessions are kept.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct DataDir {
     /// Where sessions are kept.
     #[arg(long, value_name = "DIR", help = DATA_DIR_HELP)]
@@ -103,16 +152,15 @@ pub(crate) struct RunOptions {
     #[arg(long)]
     pub(crate) no_stdin: bool,
 
-    /// Contain the command in this way or do not start it [default: the strongest of cgroup and subreaper that there is]
-    #[arg(long, value_enum)]
-    pub(crate) tier: Option<TierName>,
-
     /// Say how it ended, or why it could not be started, as one line of JSON on stderr
     #[arg(long)]
     pub(crate) json: bool,
 
     #[command(flatten)]
     pub(crate) limits: LimitOptions,
+
+    #[command(flatten)]
+    pub(crate) config: ConfigOptions,
 
     #[command(flatten)]
     pub(crate) data: DataDir,
@@ -140,12 +188,11 @@ pub(crate) struct McpOptions {
     #[arg(long, value_name = "SECONDS", default_value_t = 50, value_parser = clap::value_parser!(u64).range(0..=86_400))]
     pub(crate) auto_yield: u64,
 
-    /// Contain commands in this way or start none [default: the strongest of cgroup and subreaper that there is]
-    #[arg(long, value_enum)]
-    pub(crate) tier: Option<TierName>,
-
     #[command(flatten)]
     pub(crate) limits: LimitOptions,
+
+    #[command(flatten)]
+    pub(crate) config: ConfigOptions,
 
     #[command(flatten)]
     pub(crate) data: DataDir,
@@ -213,9 +260,12 @@ pub(crate) struct ExportOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct GcOptions {
-    /// How long ago a session must have ended, in days
-    #[arg(long, value_name = "DAYS", default_value_t = 14, value_parser = clap::value_parser!(u64).range(0..=36_500))]
-    pub(crate) older_than: u64,
+    /// How long ago a session must have ended, in days [default: retention.log_days, which is 14]
+    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u64).range(0..=36_500))]
+    pub(crate) older_than: Option<u64>,
+
+    #[command(flatten)]
+    pub(crate) config: ConfigOptions,
 
     #[command(flatten)]
     pub(crate) data: DataDir,
@@ -224,7 +274,68 @@ pub(crate) struct GcOptions {
 #[derive(Debug, Args)]
 pub(crate) struct DoctorOptions {
     #[command(flatten)]
+    pub(crate) config: ConfigOptions,
+
+    #[command(flatten)]
     pub(crate) data: DataDir,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowConfigOptions {
+    /// Say of each key what it is for, what it may be, and give an example
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) explain: bool,
+
+    /// As one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+
+    #[command(flatten)]
+    pub(crate) config: ConfigOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsOptions {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManOptions {
+    /// Write the pages of all verbs into this directory, instead of the first page to standard output
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+/// Where the service is found.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct ServerOptions {
+    /// The Unix socket of the service [default: procyard.sock in the data directory]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
+
+    /// Be found at this TCP address, too, with tokens; port 0 picks one
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) listen: Option<SocketAddr>,
+}
+
+impl ServerOptions {
+    /// The flags that stand for keys.
+    pub(crate) fn flags(&self) -> Vec<Flag> {
+        let given = [
+            (
+                "--socket",
+                "server.socket",
+                self.socket.as_ref().map(|path| path.to_string_lossy().into_owned()),
+            ),
+            ("--listen", "server.listen", self.listen.map(|address| address.to_string())),
+        ];
+        given.into_iter().filter_map(|(name, key, value)| Some(Flag { name, key, value: value? })).collect()
+    }
 }
 
 #[cfg(test)]

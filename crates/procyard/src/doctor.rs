@@ -12,8 +12,8 @@ use procyard_host::{CgroupVersion, ContainmentReport, HostOptions, HostRunner};
 use procyard_runner::{Runner as _, Tier};
 
 use crate::cli::DoctorOptions;
-use crate::exit;
 use crate::say::print;
+use crate::{exit, log};
 
 /// Nothing here can contain a process.
 const UNCONTAINED: u8 = 1;
@@ -24,8 +24,13 @@ const HOW_TO_LIMIT: &str = "to limit, run in a subgroup of a delegated cgroup (s
 
 /// Looks and tells; exits 1 when nothing can contain.
 pub(crate) async fn doctor(options: DoctorOptions) -> ExitCode {
-    let data_dir = match options.data.resolve() {
-        Ok(data_dir) => data_dir,
+    let set_up = || {
+        let configured = options.config.load(Vec::new())?;
+        log::start(&configured.config.log)?;
+        anyhow::Ok((options.data.resolve()?, configured))
+    };
+    let (data_dir, configured) = match set_up() {
+        Ok(set_up) => set_up,
         Err(error) => return exit::fault(&error),
     };
     let mut text = format!("procyard       {}\n", env!("CARGO_PKG_VERSION"));
@@ -45,7 +50,8 @@ pub(crate) async fn doctor(options: DoctorOptions) -> ExitCode {
         }
     };
     text.push_str(&data_directory(&data_dir));
-    text.push_str(&limits(&Limits::default()));
+    text.push_str(&limits(&configured.limits));
+    text.push_str(&row("configuration", file(configured.file.as_deref())));
     print(std::io::stdout(), text);
     if contained { ExitCode::SUCCESS } else { UNCONTAINED.into() }
 }
@@ -147,6 +153,13 @@ fn data_directory(data_dir: &Path) -> String {
         )
     };
     row("data directory", says)
+}
+
+fn file(file: Option<&Path>) -> String {
+    file.map_or_else(
+        || "no file; `procyard config` shows what is in force".to_owned(),
+        |file| file.display().to_string(),
+    )
 }
 
 fn limits(limits: &Limits) -> String {

@@ -4,6 +4,7 @@
 
 use std::process::ExitCode;
 
+use procyard_client::ClientError;
 use procyard_core::SignalNumber;
 use procyard_runner::{RunnerError, RunnerErrorKind, SpawnFailure};
 use procyard_supervisor::SupervisorError;
@@ -36,7 +37,12 @@ pub(crate) fn fault(error: &anyhow::Error) -> ExitCode {
 
 /// As [`fault`], as one line of JSON.
 pub(crate) fn fault_as_json(error: &anyhow::Error) -> ExitCode {
-    let line = serde_json::json!({"error": format!("{error:#}")});
+    // What a service refused is told as it told it.
+    let refusal = error.chain().find_map(|cause| cause.downcast_ref::<ClientError>()?.refusal());
+    let line = match refusal {
+        Some(refusal) => serde_json::json!({"error": refusal}),
+        None => serde_json::json!({"error": format!("{error:#}")}),
+    };
     print(std::io::stderr(), format_args!("{line}\n"));
     code_of(error).into()
 }

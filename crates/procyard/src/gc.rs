@@ -12,12 +12,15 @@ use procyard_core::{Limits, SessionId};
 use procyard_manifest::{SessionError, SessionRoot};
 
 use crate::cli::GcOptions;
-use crate::exit;
+use crate::config::Flag;
 use crate::say::say;
 use crate::session::anchor;
+use crate::{exit, log};
 
-/// How long ended sessions are kept.
-pub(crate) const KEEP: Duration = Duration::from_secs(14 * 24 * 60 * 60);
+/// So many days.
+pub(crate) const fn days(count: u64) -> Duration {
+    Duration::from_secs(count * 24 * 60 * 60)
+}
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -28,11 +31,21 @@ pub(crate) struct Collected {
     pub(crate) failed: Vec<(SessionId, anyhow::Error)>,
 }
 
+impl GcOptions {
+    fn flags(&self) -> Vec<Flag> {
+        let value = self.older_than.map(|days| days.to_string());
+        let flag = |value| Flag { name: "--older-than", key: "retention.log_days", value };
+        value.map(flag).into_iter().collect()
+    }
+}
+
 /// Removes, and says how many.
 pub(crate) async fn gc(options: GcOptions) -> ExitCode {
     let collected = async {
         let data_dir = options.data.resolve()?;
-        let older_than = Duration::from_secs(options.older_than * 24 * 60 * 60);
+        let configured = options.config.load(options.flags())?;
+        log::start(&configured.config.log)?;
+        let older_than = days(configured.config.retention.log_days);
         tokio::task::spawn_blocking(move || collect(&data_dir, older_than))
             .await
             .context("the removal failed")?

@@ -1,15 +1,23 @@
-//! Caps and privileges of commands, as the command line names them.
+//! Containment, caps and privileges of commands, as the command line names them: most are flags of keys of the
+//! configuration.
 //!
 //! Not for enforcing them: the host runner does that, and says what it cannot.
 
 use clap::{Args, ValueEnum};
-use procyard_host::{ContainmentReport, HostOptions, SignalScope};
+use procyard_host::{ContainmentReport, HostOptions};
 use procyard_runner::ResourceLimits;
+
+use crate::cli::TierName;
+use crate::config::{Config, Flag};
 
 /// Options of every verb that starts commands.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Limits of commands")]
 pub(crate) struct LimitOptions {
+    /// Contain commands in this way or start none [default: the strongest of cgroup and subreaper that there is]
+    #[arg(long, value_enum)]
+    pub(crate) tier: Option<TierName>,
+
     /// The most memory that a command and all it starts may take together, swap included: bytes, or with K, M, G, T
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) memory_max: Option<u64>,
@@ -35,8 +43,8 @@ pub(crate) struct LimitOptions {
     pub(crate) no_new_privs: bool,
 
     /// Keep commands from signalling what is not of their own tree, procyard above all; takes --no-new-privs with it
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
-    pub(crate) signal_scope: Scope,
+    #[arg(long, value_name = "WHEN", value_enum)]
+    pub(crate) signal_scope: Option<Scope>,
 }
 
 /// When signals are scoped.
@@ -52,45 +60,49 @@ pub(crate) enum Scope {
 }
 
 impl LimitOptions {
+    /// The flags that stand for keys.
+    pub(crate) fn flags(&self) -> Vec<Flag> {
+        let named =
+            |value: Option<clap::builder::PossibleValue>| value.map(|value| value.get_name().to_owned());
+        let tier = self.tier.and_then(|tier| named(tier.to_possible_value()));
+        let scope = self.signal_scope.and_then(|scope| named(scope.to_possible_value()));
+        let given = [
+            ("--tier", "containment.require", tier.as_ref().map(|_| true.to_string())),
+            ("--tier", "containment.tier", tier),
+            ("--memory-max", "containment.memory_max", self.memory_max.map(|most| most.to_string())),
+            ("--pids-max", "containment.pids_max", self.pids_max.map(|most| most.to_string())),
+            ("--no-new-privs", "containment.no_new_privs", self.no_new_privs.then(|| true.to_string())),
+            ("--signal-scope", "containment.signal_scope", scope),
+        ];
+        given.into_iter().filter_map(|(name, key, value)| Some(Flag { name, key, value: value? })).collect()
+    }
+
     /// What each command is asked to keep to.
-    pub(crate) fn of_each(&self) -> ResourceLimits {
-        ResourceLimits {
-            memory_max: self.memory_max,
-            pids_max: self.pids_max,
-            nice: self.nice,
-            oom_score_adj: self.oom_score_adj,
-        }
+    pub(crate) fn of_each(&self, config: &Config) -> ResourceLimits {
+        ResourceLimits { nice: self.nice, oom_score_adj: self.oom_score_adj, ..config.resource_limits() }
     }
 
     /// What the runner is told once.
-    pub(crate) fn of_runner(&self) -> HostOptions {
-        HostOptions {
-            keep_core_dumps: self.keep_core_dumps,
-            no_new_privs: self.no_new_privs,
-            signal_scope: match self.signal_scope {
-                Scope::Off => SignalScope::Off,
-                Scope::Preferred => SignalScope::Preferred,
-                Scope::Required => SignalScope::Required,
-            },
-            ..HostOptions::default()
-        }
-    }
-
-    /// What was asked for and cannot be had here, in words.
-    pub(crate) fn unenforced(&self, report: &ContainmentReport) -> Vec<String> {
-        let scope = self.signal_scope != Scope::Off;
-        let asked = [
-            ("the memory limit", self.memory_max.is_some(), report.memory_limit.as_ref().err()),
-            ("the process limit", self.pids_max.is_some(), report.process_limit.as_ref().err()),
-            ("the signal scope", scope, report.signal_scope.as_ref().err()),
-        ];
-        let missing = asked.into_iter().filter(|(_, asked, _)| *asked);
-        missing.filter_map(|(what, _, why)| Some(format!("{what} is not enforced: {}", why?))).collect()
+    pub(crate) fn of_runner(&self, config: &Config) -> HostOptions {
+        HostOptions { keep_core_dumps: self.keep_core_dumps, ..config.host_options() }
     }
 }
 
+/// What was asked for and cannot be had here, in words.
+pub(crate) fn unenforced(config: &Config, report: &ContainmentReport) -> Vec<String> {
+    let asked = &config.containment;
+    let scope = asked.signal_scope != Scope::Off;
+    let asked = [
+        ("the memory limit", asked.memory_max.is_some(), report.memory_limit.as_ref().err()),
+        ("the process limit", asked.pids_max.is_some(), report.process_limit.as_ref().err()),
+        ("the signal scope", scope, report.signal_scope.as_ref().err()),
+    ];
+    let missing = asked.into_iter().filter(|(_, asked, _)| *asked);
+    missing.filter_map(|(what, _, why)| Some(format!("{what} is not enforced: {}", why?))).collect()
+}
+
 /// Bytes, or with a binary unit: `256M`, `1GiB`.
-fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let number: u64 = number.parse().map_err(|_| "must be a size, such as 512M or 2G".to_owned())?;

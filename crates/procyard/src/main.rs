@@ -4,19 +4,26 @@
 
 mod caught;
 mod cli;
+mod config;
 mod data_dir;
 mod doctor;
 mod exit;
 mod export;
 mod gc;
+mod hosted;
 mod journal;
 mod limits;
+mod log;
+mod man;
 mod mcp;
 mod pages;
+mod remote;
 mod run;
 mod say;
+mod serve;
 mod session;
 mod summary;
+mod table;
 mod terminal;
 
 use std::process::ExitCode;
@@ -34,7 +41,6 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return misused(&error),
     };
-    start_logging();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -45,9 +51,20 @@ fn main() -> ExitCode {
         match cli.command {
             Command::Run(options) => run::run(options).await,
             Command::Mcp(options) => mcp::mcp(options).await,
+            Command::Serve(options) => serve::serve(options).await,
+            Command::Ps(options) => remote::ps(options).await,
+            Command::Logs(options) => remote::logs(options).await,
+            Command::Attach(options) => remote::attach(options).await,
+            Command::Send(options) => remote::send(options).await,
+            Command::Stop(options) => remote::stop(options).await,
+            Command::Wait(options) => remote::wait(options).await,
+            Command::Events(options) => remote::events(options).await,
             Command::Doctor(options) => doctor::doctor(options).await,
             Command::Export(options) => export::export(options).await,
             Command::Gc(options) => gc::gc(options).await,
+            Command::Config(options) => config::show(&options),
+            Command::Completions(options) => man::completions(&options),
+            Command::Man(options) => man::man(&options),
         }
     });
     // A pending read of standard input cannot be cancelled; nothing else is left to wait for.
@@ -68,11 +85,4 @@ fn misused(error: &clap::Error) -> ExitCode {
         );
     }
     exit::FAULT.into()
-}
-
-/// Logs go to stderr, and only what `PROCYARD_LOG` asks for: stdout belongs to commands and protocols.
-fn start_logging() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("PROCYARD_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
 }

@@ -8,16 +8,14 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use procyard_core::Handle;
-use procyard_host::HostOptions;
 use procyard_server::{serve_mcp, stdio};
 use procyard_tools::{Dialect, Toolbox, ToolboxOptions};
-use tokio::signal::unix::SignalKind;
-use tokio_util::sync::CancellationToken;
 
-use crate::caught::Caught;
-use crate::cli::{McpOptions, TierName};
+use crate::caught::stop_on_signals;
+use crate::cli::McpOptions;
+use crate::limits::unenforced;
 use crate::session::{Keep, Session};
-use crate::{exit, gc};
+use crate::{exit, gc, log};
 
 /// Serves until standard input ends, or SIGTERM or SIGINT comes; then ends the session and exits 0.
 pub(crate) async fn mcp(options: McpOptions) -> ExitCode {
@@ -30,6 +28,9 @@ pub(crate) async fn mcp(options: McpOptions) -> ExitCode {
 async fn serve(options: McpOptions) -> anyhow::Result<()> {
     // Caught before the session is opened: a signal meanwhile ends it in order, too.
     let stop = stop_on_signals()?;
+    let configured = options.config.load(options.limits.flags())?;
+    let config = &configured.config;
+    log::start(&config.log)?;
     let workspace = match &options.workspace {
         Some(named) => std::path::absolute(named).context("the workspace's path is not usable")?,
         None => std::env::current_dir().context("the current directory is gone; name a --workspace")?,
@@ -37,28 +38,30 @@ async fn serve(options: McpOptions) -> anyhow::Result<()> {
     // Each command that names no workdir would be refused, so that the client's configuration is what is wrong.
     anyhow::ensure!(workspace.is_dir(), "the workspace {} is not a directory", workspace.display());
     let data_dir = options.data.resolve()?;
-    let host = HostOptions { tier: TierName::choice(options.tier), ..options.limits.of_runner() };
-    let opening = Session::open(&data_dir, options.session, options.loop_id, Keep::Journal, host);
+    let host = options.limits.of_runner(config);
+    let opening =
+        Session::open(&data_dir, options.session.into(), options.loop_id, Keep::Journal, &configured, host);
     let session = tokio::select! {
         session = opening => session?,
         // Nothing is started yet, so there is nothing to end.
         () = stop.cancelled() => return Ok(()),
     };
     tell_restored(&session);
-    for missing in options.limits.unenforced(&session.runner.report()) {
+    for missing in unenforced(config, &session.runner.report()) {
         tracing::warn!("{missing}");
     }
     // Every server makes a session; nothing waits for the old ones to go.
-    let collecting = tokio::task::spawn_blocking(move || gc::collect(&data_dir, gc::KEEP));
+    let keep = gc::days(config.retention.log_days);
+    let collecting = tokio::task::spawn_blocking(move || gc::collect(&data_dir, keep));
     let toolbox = Toolbox::new(
         session.supervisor.clone(),
         session.runners(),
         session.owner,
         ToolboxOptions {
             workspace,
-            limits: options.limits.of_each(),
+            limits: options.limits.of_each(config),
             auto_yield: (options.auto_yield > 0).then(|| Duration::from_secs(options.auto_yield)),
-            ..ToolboxOptions::default()
+            ..config.toolbox_options()
         },
     );
     let (read, write) = stdio();
@@ -91,29 +94,11 @@ fn tell_restored(session: &Session) {
 }
 
 /// The name of a record as logs may show it: a handle is a capability, of which four characters are enough to find a file.
-fn shortened(name: &str) -> String {
+pub(crate) fn shortened(name: &str) -> String {
     match name.split_once('.').map(|(handle, rest)| (handle.parse::<Handle>(), rest)) {
         Some((Ok(handle), rest)) => format!("{handle:?}.{rest}"),
         _ => name.to_owned(),
     }
-}
-
-/// A token that SIGTERM, SIGINT and SIGHUP cancel.
-fn stop_on_signals() -> anyhow::Result<CancellationToken> {
-    let mut terminate = Caught::catch(SignalKind::terminate())?;
-    let mut interrupt = Caught::catch(SignalKind::interrupt())?;
-    let mut hangup = Caught::catch(SignalKind::hangup())?;
-    let stop = CancellationToken::new();
-    let told = stop.clone();
-    tokio::spawn(async move {
-        tokio::select! {
-            () = terminate.recv() => {}
-            () = interrupt.recv() => {}
-            () = hangup.recv() => {}
-        }
-        told.cancel();
-    });
-    Ok(stop)
 }
 
 #[cfg(test)]

@@ -9,20 +9,22 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use procyard_core::{ExecutionId, Handle, LeaderEnd, Origin, State, StopKind, WaitStatus};
-use procyard_host::HostOptions;
-use procyard_runner::{CommandSpec, ProcessRequest, Runner as _, StdinMode};
+use procyard_runner::{CommandSpec, ProcessRequest, StdinMode};
 use procyard_supervisor::{
     CommandRecord, Lease, Pace, ReadFrom, ReadRequest, Snapshot, StartOptions, StopRequest, StreamFilter,
     Target, Until, WaitMode,
 };
+use procyard_tools::{CommandLines, words};
 use tokio::sync::watch;
 
-use crate::cli::{RunOptions, TierName};
+use crate::cli::RunOptions;
+use crate::config::{Config, Effective};
+use crate::limits::unenforced;
 use crate::pages::write_page;
 use crate::say::say;
-use crate::session::{Keep, Session};
+use crate::session::{Keep, Session, Which};
 use crate::terminal::{RawTerminal, Signals};
-use crate::{exit, summary, terminal};
+use crate::{exit, log, summary, terminal};
 
 /// How much is read and passed on at a time.
 const PAGE_BYTES: usize = 256 * 1024;
@@ -49,10 +51,12 @@ pub(crate) async fn run(options: RunOptions) -> ExitCode {
 async fn supervise(options: RunOptions) -> anyhow::Result<u8> {
     // Caught before anything is made, so that a signal meanwhile leaves nothing behind either.
     let signals = Signals::catch()?;
+    let configured = options.config.load(options.limits.flags())?;
+    log::start(&configured.config.log)?;
     let data_dir = options.data.resolve()?;
-    let host = HostOptions { tier: TierName::choice(options.tier), ..options.limits.of_runner() };
-    let session = Session::open(&data_dir, None, None, Keep::Nothing, host).await?;
-    let outcome = attend(&session, &options, signals).await;
+    let host = options.limits.of_runner(&configured.config);
+    let session = Session::open(&data_dir, Which::New, None, Keep::Nothing, &configured, host).await?;
+    let outcome = attend(&session, &options, &configured, signals).await;
     let (root, survivors) = session.close().await;
     // Nobody can ask for it any more. What cannot be removed is removed with other ended sessions.
     let removed = tokio::task::spawn_blocking(move || root.remove(&data_dir)).await;
@@ -65,25 +69,33 @@ async fn supervise(options: RunOptions) -> anyhow::Result<u8> {
     outcome
 }
 
-async fn attend(session: &Session, options: &RunOptions, signals: Signals) -> anyhow::Result<u8> {
+async fn attend(
+    session: &Session,
+    options: &RunOptions,
+    configured: &Effective,
+    signals: Signals,
+) -> anyhow::Result<u8> {
+    let config = &configured.config;
+    let runner = session.runners().resolve(session.owner)?;
     let workdir = workdir(options)?;
-    let (command, record) = command(options, &workdir);
+    let (command, record) = command(options, config, &workdir)?;
     let size = if options.tty { Some(terminal::size().unwrap_or_default()) } else { None };
     let stdin = if options.no_stdin && !options.tty { StdinMode::Null } else { StdinMode::Open };
     let origin = Origin { execution: ExecutionId::from_random(*uuid::Uuid::new_v4().as_bytes()) };
     let deadline = options.timeout.map(Duration::from_secs);
-    let limits = options.limits.of_each();
+    let limits = options.limits.of_each(config);
     if !options.json {
-        options.limits.unenforced(&session.runner.report()).into_iter().for_each(say);
+        unenforced(config, &session.runner.report()).into_iter().for_each(say);
     }
     let request = ProcessRequest {
+        environment: config.environment(),
         terminal: size,
         stdin,
         deadline,
         limits: limits.clone(),
         ..ProcessRequest::new(command, workdir, origin)
     };
-    let prepared = session.runner.prepare(request).await?;
+    let prepared = runner.prepare(request).await?;
     let (consumed, pace) = watch::channel(0);
     let start = StartOptions {
         deadline,
@@ -230,12 +242,23 @@ fn workdir(options: &RunOptions) -> anyhow::Result<PathBuf> {
     }
 }
 
-fn command(options: &RunOptions, workdir: &std::path::Path) -> (CommandSpec, CommandRecord) {
+fn command(
+    options: &RunOptions,
+    config: &Config,
+    workdir: &std::path::Path,
+) -> anyhow::Result<(CommandSpec, CommandRecord)> {
     let workdir = workdir.to_string_lossy();
-    match &options.line {
-        Some(line) => (CommandSpec::Shell(line.clone()), CommandRecord::line(line, &workdir)),
-        None => (CommandSpec::Argv(options.argv.clone()), CommandRecord::argv(&options.argv, &workdir)),
-    }
+    let argv = match (&options.line, config.command_lines()) {
+        (Some(line), CommandLines::Shell) => {
+            return Ok((CommandSpec::Shell(line.clone()), CommandRecord::line(line, &workdir)));
+        }
+        (Some(line), CommandLines::Words) => {
+            words(line).map_err(|refused| anyhow::anyhow!("the command line {refused}"))?
+        }
+        (None, _) => options.argv.clone(),
+    };
+    let record = CommandRecord::argv(&argv, &workdir);
+    Ok((CommandSpec::Argv(argv), record))
 }
 
 fn code_of(snapshot: &Snapshot) -> u8 {

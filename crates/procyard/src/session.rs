@@ -2,19 +2,20 @@
 //!
 //! Not for using it.
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use procyard_core::{Limits, LoopId, Owner, SessionId};
-use procyard_host::{HostOptions, HostRunner, TierChoice};
+use procyard_host::{HostError, HostOptions, HostRunner, TierChoice};
 use procyard_journal::Journal;
 use procyard_manifest::{AnchorSettings, Ceilings, SessionRoot};
-use procyard_runner::{Runner, RunnerError, RunnerResolver, Tier};
+use procyard_runner::{Runner, RunnerError, RunnerErrorKind, RunnerResolver};
 use procyard_supervisor::{RestoreReport, Services, Supervisor};
 
-use crate::cli::TierName;
+use crate::config::Effective;
 use crate::journal::{close_journal, open_journal, services_over};
 
 /// Who keeps sessions in this format, as their anchors say.
@@ -40,54 +41,90 @@ pub(crate) enum Keep {
     Nothing,
 }
 
+/// Which session is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// A new one.
+    New,
+    /// This one; made where it is not there.
+    Named(SessionId),
+    /// This one, which must be there.
+    Existing(SessionId),
+}
+
+impl From<Option<SessionId>> for Which {
+    fn from(named: Option<SessionId>) -> Self {
+        named.map_or(Self::New, Self::Named)
+    }
+}
+
 /// An open session.
 pub(crate) struct Session {
     pub(crate) supervisor: Supervisor,
     pub(crate) runner: HostRunner,
     pub(crate) owner: Owner,
     pub(crate) restored: RestoreReport,
+    /// Whether commands may be started.
+    enabled: bool,
     journal: Option<Journal>,
     // Held for as long as the session lives.
     root: SessionRoot,
 }
 
 impl Session {
-    /// Opens a session, a new one where none is named, and restores what it holds. Its commands are started as `host` says.
+    /// Opens a session and restores what it holds. Its commands are started as `host` and the configuration say.
+    /// Cancellation safe: nothing of it stays open.
     pub(crate) async fn open(
         data_dir: &Path,
-        session: Option<SessionId>,
+        which: Which,
         loop_id: Option<LoopId>,
         keep: Keep,
+        configured: &Effective,
         host: HostOptions,
     ) -> anyhow::Result<Self> {
-        let session = session.unwrap_or_else(|| SessionId::from_random(*uuid::Uuid::new_v4().as_bytes()));
+        let session = match which {
+            Which::New => SessionId::from_random(*uuid::Uuid::new_v4().as_bytes()),
+            Which::Named(session) | Which::Existing(session) => session,
+        };
         let loop_id = loop_id.unwrap_or_else(|| LoopId::from_random(*uuid::Uuid::new_v4().as_bytes()));
-        let limits = Limits::default();
-        let root = open_root(data_dir, session, &limits).await?;
+        let limits = configured.limits.clone();
+        let must_exist = matches!(which, Which::Existing(_));
+        let root = open_root(data_dir, session, must_exist, &limits).await?;
         let journal = match keep {
             Keep::Journal => Some(open_journal(data_dir, session).await?),
             Keep::Nothing => None,
         };
         let services = journal.as_ref().map_or_else(Services::discard, services_over);
         let lock = root.lock_descriptor().context("the session's lock cannot be shared")?;
-        let held = lock.into_iter().collect();
-        // Nobody else starts children in this process.
-        let options = HostOptions { held, adopt_orphans: true, ..host };
-        let runner = HostRunner::start(options).await?;
+        // A copy for each attempt; one that cannot be made is one that would not hold the lock.
+        let lock = lock.map(|lock| Ok::<_, std::io::Error>([lock.try_clone()?, lock])).transpose()?;
+        let runner = start_runner(lock, host, configured.config.containment.require).await?;
         let supervisor = Supervisor::new(session, limits, root.dir());
         let restored = supervisor.activate(services).await?;
-        Ok(Self { supervisor, runner, owner: Owner { session, loop_id }, restored, journal, root })
+        let enabled = configured.config.processes.enabled;
+        Ok(Self { supervisor, runner, owner: Owner { session, loop_id }, restored, enabled, journal, root })
     }
 
-    /// The one runner, for every loop of this session.
+    /// The one runner, for every loop of this session; for none where commands are not to be started.
     pub(crate) fn runners(&self) -> Arc<dyn RunnerResolver> {
-        Arc::new(OneRunner(Arc::new(self.runner.clone())))
+        Arc::new(OneRunner(self.enabled.then(|| Arc::new(self.runner.clone()) as Arc<dyn Runner>)))
     }
 
-    /// Stops everything. Gives the session's directory back, still locked, and says how many trees could not be proven
-    /// empty.
+    /// The journal, where one is kept.
+    pub(crate) fn journal(&self) -> Option<&Journal> {
+        self.journal.as_ref()
+    }
+
+    /// Stops everything within what a client gives a server that it has left.
     pub(crate) async fn close(self) -> (SessionRoot, usize) {
-        let report = self.supervisor.shutdown_within(CLOSE_GRACE).await;
+        let grace = CLOSE_GRACE.min(self.supervisor.limits().graceful_shutdown);
+        self.close_within(grace).await
+    }
+
+    /// Stops everything, with so long between terminate and kill. Gives the session's directory back, still locked, and
+    /// says how many trees could not be proven empty.
+    pub(crate) async fn close_within(self, grace: Duration) -> (SessionRoot, usize) {
+        let report = self.supervisor.shutdown_within(grace).await;
         // What cannot be ended keeps its guardian, which holds the session's lock and goes on; this program does not
         // wait for that.
         if tokio::time::timeout(GUARDIAN_WAIT, self.runner.shutdown()).await.is_err() {
@@ -108,34 +145,58 @@ pub(crate) fn anchor(limits: &Limits) -> AnchorSettings {
     }
 }
 
-async fn open_root(data_dir: &Path, session: SessionId, limits: &Limits) -> anyhow::Result<SessionRoot> {
+async fn open_root(
+    data_dir: &Path,
+    session: SessionId,
+    must_exist: bool,
+    limits: &Limits,
+) -> anyhow::Result<SessionRoot> {
     let anchor = anchor(limits);
     let data_dir = data_dir.to_owned();
     let wait = limits.graceful_shutdown + LOCK_WAIT;
     // Waiting for the lock blocks.
-    tokio::task::spawn_blocking(move || SessionRoot::open_or_create(&data_dir, session, anchor, wait))
+    let open = if must_exist { SessionRoot::open } else { SessionRoot::open_or_create };
+    tokio::task::spawn_blocking(move || open(&data_dir, session, anchor, wait))
         .await
         .context("opening the session failed")?
         .with_context(|| format!("session {session} cannot be opened"))
 }
 
-impl TierName {
-    /// The choice of one that was named, or of none.
-    pub(crate) fn choice(named: Option<Self>) -> TierChoice {
-        named.map_or(TierChoice::Strongest, |named| {
-            TierChoice::Require(match named {
-                TierName::Cgroup => Tier::CGROUP,
-                TierName::Subreaper => Tier::SUBREAPER,
-                TierName::Pidns => Tier::PIDNS,
-            })
-        })
+/// Starts a runner that holds a lock, of which it is given a copy for each attempt. A tier that is wished for and not required gives way to the strongest
+/// that there is.
+pub(crate) async fn start_runner(
+    lock: Option<[OwnedFd; 2]>,
+    host: HostOptions,
+    required: bool,
+) -> anyhow::Result<HostRunner> {
+    let (held, held_otherwise) = lock.map_or_else(Default::default, |[one, other]| (vec![one], vec![other]));
+    // Only guardians are started in this process.
+    let host = HostOptions { adopt_orphans: true, ..host };
+    let otherwise = HostOptions {
+        guardian: host.guardian.clone(),
+        shell: host.shell.clone(),
+        env_filter: host.env_filter.clone(),
+        held: held_otherwise,
+        tier: TierChoice::Strongest,
+        ..host
+    };
+    match HostRunner::start(HostOptions { held, ..host }).await {
+        Err(HostError::LifetimeEnforcementUnavailable(why)) if !required => {
+            tracing::warn!(
+                why,
+                "the tier that is configured is not to be had; the strongest takes its place"
+            );
+            Ok(HostRunner::start(otherwise).await?)
+        }
+        started => Ok(started?),
     }
 }
 
-struct OneRunner(Arc<dyn Runner>);
+struct OneRunner(Option<Arc<dyn Runner>>);
 
 impl RunnerResolver for OneRunner {
     fn resolve(&self, _: Owner) -> Result<Arc<dyn Runner>, RunnerError> {
-        Ok(Arc::clone(&self.0))
+        let message = "commands are not to be started here (processes.enabled is false)";
+        self.0.clone().ok_or_else(|| RunnerError::new(RunnerErrorKind::Setup, message))
     }
 }

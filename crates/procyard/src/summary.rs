@@ -29,7 +29,12 @@ fn as_text(snapshot: &Snapshot) -> String {
             let _ = write!(text, " ({signal})");
         }
     }
-    let _ = write!(text, " after {}, {} of output", duration(snapshot), bytes(snapshot.total_bytes));
+    let _ = write!(
+        text,
+        " after {}, {} of output",
+        millis_in_words(millis(snapshot)),
+        bytes(snapshot.total_bytes)
+    );
     if let Some(left) = snapshot.outcome.as_ref().and_then(|outcome| outcome.leftovers) {
         let (noun, verb) = if left.count == 1 { ("process", "was") } else { ("processes", "were") };
         let done = match left.action {
@@ -83,17 +88,20 @@ fn millis(snapshot: &Snapshot) -> u64 {
     snapshot.finished_at.map_or(0, |finished| finished.millis_since(started))
 }
 
-fn duration(snapshot: &Snapshot) -> String {
-    let millis = millis(snapshot);
+/// A duration as people say it.
+pub(crate) fn millis_in_words(millis: u64) -> String {
     let seconds = Duration::from_millis(millis).as_secs_f64();
     match millis {
         0..1_000 => format!("{millis} ms"),
         1_000..60_000 => format!("{seconds:.1} s"),
-        _ => format!("{} min {} s", millis / 60_000, millis / 1_000 % 60),
+        60_000..3_600_000 => format!("{} min {} s", millis / 60_000, millis / 1_000 % 60),
+        3_600_000..86_400_000 => format!("{} h {} min", millis / 3_600_000, millis / 60_000 % 60),
+        _ => format!("{} d {} h", millis / 86_400_000, millis / 3_600_000 % 24),
     }
 }
 
-fn bytes(count: u64) -> String {
+/// A size as people say it.
+pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if count < 1024 {
         return format!("{count} bytes");
@@ -109,7 +117,20 @@ fn bytes(count: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::bytes;
+    use super::{bytes, millis_in_words};
+
+    #[test]
+    fn durations_are_told_in_two_units_at_most() {
+        for (millis, text) in [
+            (5, "5 ms"),
+            (1_500, "1.5 s"),
+            (61_000, "1 min 1 s"),
+            (3_660_000, "1 h 1 min"),
+            (90_000_000, "1 d 1 h"),
+        ] {
+            assert_eq!(millis_in_words(millis), text);
+        }
+    }
 
     #[test]
     fn sizes_are_told_in_the_unit_that_fits() {

@@ -104,7 +104,7 @@ fn say_bell() {
 }
 
 /// Reads what there is of standard input, at most so much. Blocks until there is something; nothing is end of file.
-fn read_input(most: usize, over: &CancellationToken) -> std::io::Result<Vec<u8>> {
+pub(crate) fn read_input(most: usize, over: &CancellationToken) -> std::io::Result<Vec<u8>> {
     let stdin = std::io::stdin();
     let mut buffer = vec![0; most];
     loop {

@@ -80,6 +80,7 @@ mod surface;
 mod testing;
 mod toolbox;
 mod watch;
+mod words;
 
 pub use by_handle::Excerpt;
 pub use definitions::{ToolAnnotations, ToolDefinition};
@@ -88,4 +89,5 @@ pub use progress::Progress;
 pub use reply::Reply;
 pub use shown::{leftovers_report, limits_report, list_entry, parse_arguments, select_page};
 pub use surface::Surface;
-pub use toolbox::{CallContext, Toolbox, ToolboxOptions};
+pub use toolbox::{CallContext, CommandLines, Toolbox, ToolboxOptions};
+pub use words::{NotWords, words};

@@ -15,7 +15,8 @@ use procyard_supervisor::{CommandRecord, IdempotencyRecord, LeftoverPolicy};
 use sha2::{Digest, Sha256};
 
 use crate::escape;
-use crate::toolbox::{Lasting, ToolboxOptions};
+use crate::toolbox::{CommandLines, Lasting, ToolboxOptions};
+use crate::words::words;
 
 /// Bytes of a command line, or of all arguments together.
 const COMMAND_MAX: usize = 64 << 10;
@@ -69,7 +70,7 @@ impl Plan {
             (false, Some(wait)) => Mode::Yielded(wait),
             (false, None) => Mode::Foreground,
         };
-        let command = command(&arguments)?;
+        let command = command(&arguments, options.command_lines)?;
         let warnings = warnings(&command, lasting);
         let workdir = workdir(&arguments, options)?;
         let environment = environment(&arguments, options)?;
@@ -128,7 +129,7 @@ fn refuse_lasting(arguments: &BashArguments, lasting: Lasting) -> Result<(), Pub
     Err(PublicError::new(code, format!("{why}; leave out `{field}`")).field(field))
 }
 
-fn command(arguments: &BashArguments) -> Result<CommandSpec, PublicError> {
+fn command(arguments: &BashArguments, lines: CommandLines) -> Result<CommandSpec, PublicError> {
     let fits = |field: &str, bytes: usize| {
         if bytes > COMMAND_MAX {
             let message = format!(
@@ -142,7 +143,15 @@ fn command(arguments: &BashArguments) -> Result<CommandSpec, PublicError> {
         (Some(line), None) => {
             refuse_nul("command", line)?;
             fits("command", line.len())?;
-            Ok(CommandSpec::Shell(line.clone()))
+            match lines {
+                CommandLines::Shell => Ok(CommandSpec::Shell(line.clone())),
+                CommandLines::Words => {
+                    let words = words(line);
+                    words
+                        .map(CommandSpec::Argv)
+                        .map_err(|refused| PublicError::argument("command", refused.to_string()))
+                }
+            }
         }
         (None, Some(argv)) => {
             for argument in argv {
@@ -344,6 +353,19 @@ mod tests {
                 "{error}"
             );
         }
+    }
+
+    #[test]
+    fn where_no_shell_may_be_used_a_line_is_words_and_nothing_else() {
+        let plan = |line: &str| {
+            let options = ToolboxOptions { command_lines: CommandLines::Words, ..ToolboxOptions::default() };
+            let arguments = serde_json::from_value(json!({"command": line})).unwrap();
+            Plan::new(arguments, &options, &Limits::default(), Lasting::Possible)
+        };
+        let words = vec!["echo".to_owned(), "a b".to_owned()];
+        assert_eq!(plan("echo 'a b'").unwrap().command, CommandSpec::Argv(words));
+        let error = plan("echo a > b").expect_err("refused");
+        assert_eq!((error.code, error.field.as_deref()), (ErrorCode::InvalidArguments, Some("command")));
     }
 
     #[test]

@@ -24,6 +24,16 @@ use crate::reply::{Answer, Reply};
 use crate::screen::Screens;
 use crate::{arguments, bash, input, list, output, stop};
 
+/// What becomes of a command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CommandLines {
+    /// A shell carries it out.
+    #[default]
+    Shell,
+    /// It is split into [words](crate::words), which no shell sees; what only a shell can do is refused.
+    Words,
+}
+
 /// How commands are started.
 #[derive(Debug, Clone, Default)]
 pub struct ToolboxOptions {
@@ -33,6 +43,8 @@ pub struct ToolboxOptions {
     pub auto_yield: Option<Duration>,
     /// What the environment of commands is made of, before a call's own changes.
     pub environment: Environment,
+    /// What becomes of `command`; `argv` is never changed.
+    pub command_lines: CommandLines,
     /// Caps on what each command may take.
     pub limits: ResourceLimits,
     /// Who else uses the workspace. Each command holds a lease of it for what its runner enforces, for its whole life.

@@ -9,7 +9,9 @@
     reason = "what a test builds on is there, or the test fails"
 )]
 
+mod attach;
 mod client;
+mod config;
 mod dialects;
 mod doctor;
 mod journal;
@@ -25,3 +27,7 @@ mod run_output;
 mod run_stops;
 mod running;
 mod scene;
+mod served;
+mod service;
+mod service_ends;
+mod tmux;

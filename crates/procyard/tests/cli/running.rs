@@ -77,6 +77,11 @@ impl Running {
         self.stdout.take().expect("it is there once")
     }
 
+    /// The same, of what it says beside.
+    pub(crate) fn take_stderr(&mut self) -> ChildStderr {
+        self.stderr.take().expect("it is there once")
+    }
+
     #[track_caller]
     pub(crate) fn write(&mut self, bytes: &[u8]) {
         let stdin = self.stdin.as_mut().expect("its input is open");

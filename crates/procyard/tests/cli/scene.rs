@@ -63,6 +63,8 @@ impl Scene {
         command
             .current_dir(self.path())
             .env("PROCYARD_DATA", self.data_dir())
+            // No configuration of whoever runs the tests.
+            .env("XDG_CONFIG_HOME", self.path().join("config"))
             .env("PROCYARD", PROCYARD)
             .env("PIDS", self.path().join("pids"))
             .env("RECORD", RECORD)

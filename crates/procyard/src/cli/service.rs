@@ -1,0 +1,282 @@
+//! Verbs of the service, and those that talk to one.
+//!
+//! Not for what they do.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use procyard_api::{StopMode, StreamChoice};
+use procyard_core::{Handle, SessionId, State};
+
+use super::{DataDir, ServerOptions};
+use crate::config::ConfigOptions;
+use crate::remote::attach::DetachKeys;
+
+pub(super) const SERVE_EXAMPLES: &str = "\
+Examples:
+  procyard serve
+  procyard serve --listen 127.0.0.1:0 --workspace ~/project
+  curl --unix-socket ~/.local/state/procyard/procyard.sock http://localhost/health
+
+On the Unix socket its own user needs no token. On TCP every request needs one: the admin token is in the data directory, and \
+creates sessions; each session and loop gets a token of its own. SIGTERM and SIGINT end everything in order.";
+
+pub(super) const PS_EXAMPLES: &str = "\
+Examples:
+  procyard ps
+  procyard ps --state running --json | jq -r '.processes[].process_id'";
+
+pub(super) const LOGS_EXAMPLES: &str = "\
+Examples:
+  procyard logs --tail 20 HANDLE
+  procyard logs -f HANDLE | grep --line-buffered error";
+
+pub(super) const ATTACH_EXAMPLES: &str = "\
+Keys go to the process as they are, ^C included. ctrl-p ctrl-q leaves it as it is.
+
+Examples:
+  procyard attach HANDLE
+  procyard attach --detach-keys ctrl-a,d HANDLE";
+
+pub(super) const SEND_EXAMPLES: &str = "\
+Examples:
+  procyard send HANDLE --newline 'print(6 * 7)'
+  procyard send HANDLE --key ctrl-c
+  echo y | procyard send HANDLE -";
+
+pub(super) const WAIT_EXAMPLES: &str = "\
+Exit codes: that of the command; 128+n when signal n ended it; 124 when it, or the wait, timed out; 125 when it failed \
+otherwise, or procyard did.
+
+Example:
+  procyard wait HANDLE --timeout 60 && echo fine";
+
+pub(super) const EVENTS_EXAMPLES: &str = "\
+Examples:
+  procyard events HANDLE
+  procyard events -f --session UUID --json";
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeOptions {
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+
+    /// Where commands run that name no workdir [default: here]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workspace: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) config: ConfigOptions,
+
+    #[command(flatten)]
+    pub(crate) data: DataDir,
+}
+
+/// Which service is talked to.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Service")]
+pub(crate) struct RemoteOptions {
+    /// The Unix socket of the service [default: server.socket, which is procyard.sock in the data directory]
+    #[arg(long, value_name = "PATH", conflicts_with = "connect")]
+    pub(crate) socket: Option<PathBuf>,
+
+    /// The TCP address of the service; $PROCYARD_TOKEN holds the token
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) connect: Option<SocketAddr>,
+
+    /// Say everything as JSON, errors too
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) config: ConfigOptions,
+
+    #[command(flatten)]
+    pub(crate) data: DataDir,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PsOptions {
+    /// Only processes in this state
+    #[arg(long, value_name = "STATE", value_parser = state)]
+    pub(crate) state: Option<State>,
+
+    /// Only processes of this session
+    #[arg(long, value_name = "UUID")]
+    pub(crate) session: Option<SessionId>,
+
+    /// Show at most so many, newest first
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub(crate) limit: u64,
+
+    #[command(flatten)]
+    pub(crate) remote: RemoteOptions,
+}
+
+/// A process that is named.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Named {
+    /// The process, as results and lists name it
+    #[arg(value_name = "HANDLE", allow_hyphen_values = true)]
+    pub(crate) handle: Handle,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogsOptions {
+    #[command(flatten)]
+    pub(crate) named: Named,
+
+    /// Go on with what is printed until the process has ended
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+
+    /// Begin with the last so many lines
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) tail: Option<u64>,
+
+    /// Only this stream
+    #[arg(long, value_enum)]
+    pub(crate) stream: Option<StreamName>,
+
+    #[command(flatten)]
+    pub(crate) remote: RemoteOptions,
+}
+
+/// A stream of output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StreamName {
+    Stdout,
+    Stderr,
+}
+
+impl From<StreamName> for StreamChoice {
+    fn from(name: StreamName) -> Self {
+        match name {
+            StreamName::Stdout => StreamChoice::Stdout,
+            StreamName::Stderr => StreamChoice::Stderr,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AttachOptions {
+    #[command(flatten)]
+    pub(crate) named: Named,
+
+    /// Begin with what was printed before, as far as it is retained
+    #[arg(long)]
+    pub(crate) replay: bool,
+
+    /// The keys that leave the process as it is: characters and ctrl-x, with commas
+    #[arg(long, value_name = "KEYS", default_value = "ctrl-p,ctrl-q")]
+    pub(crate) detach_keys: DetachKeys,
+
+    #[command(flatten)]
+    pub(crate) remote: RemoteOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SendOptions {
+    #[command(flatten)]
+    pub(crate) named: Named,
+
+    /// What is written to it; `-` takes standard input
+    #[arg(value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) text: Option<String>,
+
+    /// Add a newline to the text
+    #[arg(long, short)]
+    pub(crate) newline: bool,
+
+    /// Press this key afterwards, such as enter, esc, up, ctrl-c, f1; terminals only
+    #[arg(long = "key", value_name = "KEY")]
+    pub(crate) keys: Vec<String>,
+
+    /// End its input afterwards
+    #[arg(long)]
+    pub(crate) eof: bool,
+
+    #[command(flatten)]
+    pub(crate) remote: RemoteOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StopOptions {
+    #[command(flatten)]
+    pub(crate) named: Named,
+
+    /// How it is stopped
+    #[arg(long, value_enum, default_value = "terminate")]
+    pub(crate) mode: StopName,
+
+    /// How long it gets before it is killed, in seconds [default: processes.graceful_shutdown_ms of the service]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=600))]
+    pub(crate) grace: Option<u64>,
+
+    #[command(flatten)]
+    pub(crate) remote: RemoteOptions,
+}
+
+/// How a process is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StopName {
+    /// As ^C does; it may go on
+    Interrupt,
+    /// SIGTERM to all of it, then SIGKILL
+    Terminate,
+    /// SIGKILL to all of it
+    Kill,
+}
+
+impl From<StopName> for StopMode {
+    fn from(name: StopName) -> Self {
+        match name {
+            StopName::Interrupt => StopMode::Interrupt,
+            StopName::Terminate => StopMode::Terminate,
+            StopName::Kill => StopMode::Kill,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WaitOptions {
+    #[command(flatten)]
+    pub(crate) named: Named,
+
+    /// Give up after so many seconds; the process goes on
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=315_360_000))]
+    pub(crate) timeout: Option<u64>,
+
+    #[command(flatten)]
+    pub(crate) remote: RemoteOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EventsOptions {
+    /// Only events of this process
+    #[arg(value_name = "HANDLE", allow_hyphen_values = true)]
+    pub(crate) handle: Option<Handle>,
+
+    /// Go on with what happens, of a process until its end
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+
+    /// Only events behind this number
+    #[arg(long, value_name = "SEQ", default_value_t = 0)]
+    pub(crate) after: u64,
+
+    /// Whose events [default: the only open session]
+    #[arg(long, value_name = "UUID", conflicts_with = "handle")]
+    pub(crate) session: Option<SessionId>,
+
+    #[command(flatten)]
+    pub(crate) remote: RemoteOptions,
+}
+
+fn state(name: &str) -> Result<State, String> {
+    serde_json::from_value(serde_json::Value::String(name.to_owned())).map_err(|_| {
+        let known: Vec<_> = State::ALL.iter().map(|state| state.as_str()).collect();
+        format!("there is no such state; there are {}", known.join(", "))
+    })
+}

@@ -1,0 +1,199 @@
+//! What follows from the configuration for the limits of a session, for its runner and for its tools.
+//!
+//! Not for what belongs to one verb only.
+
+use anyhow::bail;
+use procyard_core::{LimitSettings, Limits};
+use procyard_host::{HostOptions, SignalScope, TierChoice};
+use procyard_runner::{Environment, EnvironmentBase, ResourceLimits, Tier};
+use procyard_tools::{CommandLines, ToolboxOptions};
+use toml::Value;
+
+use super::keys::{Config, Containment};
+use super::kind::{Environment as EnvironmentChoice, TierWish};
+use super::sources::{Source, Values};
+use crate::limits::Scope;
+
+/// A key that is a limit: its path, the name of the limit, how it is set, and what came of it.
+struct LimitKey {
+    path: &'static str,
+    field: &'static str,
+    set: fn(&mut LimitSettings) -> &mut i64,
+    effective: fn(&Limits) -> u64,
+}
+
+macro_rules! limit_keys {
+    ($($path:literal $field:ident = $effective:expr;)+) => {
+        const LIMIT_KEYS: &[LimitKey] = &[
+            $(LimitKey {
+                path: $path,
+                field: stringify!($field),
+                set: |settings| &mut settings.$field,
+                effective: $effective,
+            },)+
+        ];
+    };
+}
+
+limit_keys! {
+    "processes.max_concurrent" running_per_session = |limits| limits.running_per_session.into();
+    "processes.max_concurrent_per_loop" running_per_loop = |limits| limits.running_per_loop.into();
+    "processes.default_timeout_secs" foreground_default_secs = |limits| limits.foreground_default.as_secs();
+    "processes.max_timeout_secs" foreground_maximum_secs = |limits| limits.foreground_maximum.as_secs();
+    "processes.max_output_bytes" spool_bytes = |limits| limits.spool_bytes;
+    "processes.inline_bytes" inline_bytes = |limits| limits.inline_bytes;
+    "processes.graceful_shutdown_ms" graceful_shutdown_ms =
+        |limits| u64::try_from(limits.graceful_shutdown.as_millis()).unwrap_or(u64::MAX);
+    "retention.completed_per_session" retained_per_session = |limits| limits.retained_per_session.into();
+    "retention.data_max_bytes" spool_bytes_total = |limits| limits.spool_bytes_total;
+}
+
+/// The limits that the values ask for. A default that contradicts what is set gives way, and the values say so;
+/// two that are set and contradict each other are refused.
+pub(super) fn limits(values: &mut Values) -> anyhow::Result<Limits> {
+    let mut settings = LimitSettings::default();
+    for key in LIMIT_KEYS {
+        if let Some((Value::Integer(value), source)) = values.get(key.path)
+            && *source != Source::Default
+        {
+            *(key.set)(&mut settings) = *value;
+        }
+    }
+    let limits = match settings.resolve() {
+        Ok(limits) => limits,
+        Err(refused) => bail!("{}", in_our_words(&refused.to_string(), values)),
+    };
+    for key in LIMIT_KEYS {
+        let effective = i64::try_from((key.effective)(&limits)).unwrap_or(i64::MAX);
+        if let Some((value, source)) = values.get_mut(key.path)
+            && *value != Value::Integer(effective)
+        {
+            *value = Value::Integer(effective);
+            *source = Source::Adjusted;
+        }
+    }
+    Ok(limits)
+}
+
+/// A refusal in terms of keys, with where each that it names was set.
+fn in_our_words(refusal: &str, values: &Values) -> String {
+    let mut text = refusal.to_owned();
+    let mut places = Vec::new();
+    for key in LIMIT_KEYS {
+        let named = format!("`{}`", key.field);
+        if text.contains(&named) {
+            text = text.replace(&named, &format!("`{}`", key.path));
+            if let Some((_, source)) = values.get(key.path) {
+                places.push(format!("{} is from {source}", key.path));
+            }
+        }
+    }
+    format!("{text} ({})", places.join(", "))
+}
+
+impl Config {
+    /// How a session's runner is set up.
+    pub(crate) fn host_options(&self) -> HostOptions {
+        HostOptions {
+            tier: self.containment.tier(),
+            shell: self.processes.shell.clone(),
+            env_filter: self.processes.env_filter.clone(),
+            no_new_privs: self.containment.no_new_privs,
+            signal_scope: match self.containment.signal_scope {
+                Scope::Off => SignalScope::Off,
+                Scope::Preferred => SignalScope::Preferred,
+                Scope::Required => SignalScope::Required,
+            },
+            ..HostOptions::default()
+        }
+    }
+
+    /// What each command is asked to keep to.
+    pub(crate) fn resource_limits(&self) -> ResourceLimits {
+        ResourceLimits {
+            memory_max: self.containment.memory_max,
+            // The key's bounds are those of the type.
+            pids_max: self.containment.pids_max.map(|most| u32::try_from(most).unwrap_or(u32::MAX)),
+            ..ResourceLimits::default()
+        }
+    }
+
+    /// How tools start commands.
+    pub(crate) fn toolbox_options(&self) -> ToolboxOptions {
+        ToolboxOptions {
+            environment: self.environment(),
+            command_lines: self.command_lines(),
+            limits: self.resource_limits(),
+            ..ToolboxOptions::default()
+        }
+    }
+
+    /// What the environment of commands is made of.
+    pub(crate) fn environment(&self) -> Environment {
+        let base = match self.processes.environment {
+            EnvironmentChoice::Inherit => EnvironmentBase::Inherit,
+            EnvironmentChoice::Minimal => EnvironmentBase::Minimal,
+        };
+        Environment { base, ..Environment::default() }
+    }
+
+    /// What becomes of command lines.
+    pub(crate) fn command_lines(&self) -> CommandLines {
+        if self.processes.allow_shell { CommandLines::Shell } else { CommandLines::Words }
+    }
+}
+
+impl Containment {
+    fn tier(&self) -> TierChoice {
+        match self.tier {
+            TierWish::Strongest => TierChoice::Strongest,
+            TierWish::Cgroup => TierChoice::Require(Tier::CGROUP),
+            TierWish::Subreaper => TierChoice::Require(Tier::SUBREAPER),
+            TierWish::Pidns => TierChoice::Require(Tier::PIDNS),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(settings: &[(&str, i64)]) -> Values {
+        let source = || Source::Flag("--set");
+        let defaults = LIMIT_KEYS.iter().map(|key| {
+            let default = i64::try_from((key.effective)(&Limits::default())).unwrap();
+            (key.path.to_owned(), (Value::Integer(default), Source::Default))
+        });
+        let set =
+            settings.iter().map(|(path, value)| ((*path).to_owned(), (Value::Integer(*value), source())));
+        defaults.chain(set).collect()
+    }
+
+    #[test]
+    fn the_defaults_of_the_keys_are_those_of_the_limits() {
+        for key in LIMIT_KEYS {
+            let declared = super::super::keys::find(key.path).unwrap();
+            let default = declared.kind.from_toml(declared.default.unwrap()).unwrap();
+            let effective = i64::try_from((key.effective)(&Limits::default())).unwrap();
+            assert_eq!(default, Value::Integer(effective), "{}", key.path);
+        }
+    }
+
+    #[test]
+    fn a_default_gives_way_and_the_values_say_so() {
+        let mut values = set(&[("processes.max_concurrent", 2)]);
+        assert_eq!(limits(&mut values).unwrap().running_per_loop, 2);
+        assert_eq!(values["processes.max_concurrent_per_loop"], (Value::Integer(2), Source::Adjusted));
+    }
+
+    #[test]
+    fn settings_that_contradict_are_refused_by_the_names_of_their_keys() {
+        let mut values = set(&[("processes.max_concurrent", 2), ("processes.max_concurrent_per_loop", 3)]);
+        let refused = limits(&mut values).unwrap_err().to_string();
+        for part in
+            ["`processes.max_concurrent_per_loop` is 3", "`processes.max_concurrent`", "is from --set"]
+        {
+            assert!(refused.contains(part), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The configuration file: found, read, and held against the table of keys, line by line.
+//!
+//! Not for what its values mean.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use toml::Value;
+use toml::de::{DeTable, DeValue};
+
+use super::keys::{KEYS, Key, SECTIONS, find};
+use super::kind::Kind;
+
+/// Far more than any configuration has.
+const FILE_MAX: u64 = 1 << 20;
+
+/// How similar a known name must be to be suggested; 1 is the same.
+const NEAR: f64 = 0.75;
+
+/// A key that a file sets.
+#[derive(Debug)]
+pub(crate) struct Setting {
+    pub(crate) key: &'static Key,
+    pub(crate) value: Value,
+    pub(crate) line: usize,
+}
+
+/// The file that is named, else that of the environment, else the user's own where there is one.
+pub(crate) fn locate(named: Option<&Path>) -> anyhow::Result<Option<PathBuf>> {
+    let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(named) = named.map(Path::to_owned).or_else(|| from("PROCYARD_CONFIG")) {
+        return std::path::absolute(named).map(Some).context("the configuration file's path is not usable");
+    }
+    // The base directory specification: a relative path there is to be ignored.
+    let config = from("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
+    let home = || from("HOME").filter(|path| path.is_absolute()).map(|home| home.join(".config"));
+    let file = config.or_else(home).map(|directory| directory.join("procyard/config.toml"));
+    Ok(file.filter(|file| file.exists()))
+}
+
+/// Reads a file; every mistake in it is told, with its line.
+pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<Setting>> {
+    let file = std::fs::File::open(path)
+        .with_context(|| format!("the configuration {} cannot be read", path.display()))?;
+    let mut text = String::new();
+    file.take(FILE_MAX + 1)
+        .read_to_string(&mut text)
+        .with_context(|| format!("the configuration {} cannot be read", path.display()))?;
+    anyhow::ensure!(text.len() as u64 <= FILE_MAX, "the configuration {} is too long", path.display());
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    parse(&text, directory).map_err(|mistakes| {
+        let told: Vec<_> = mistakes.iter().map(|mistake| format!("{}:{mistake}", path.display())).collect();
+        anyhow::anyhow!("the configuration is not right\n{}", told.join("\n"))
+    })
+}
+
+/// What a text sets, or every mistake with its line in front.
+pub(crate) fn parse(text: &str, directory: &Path) -> Result<Vec<Setting>, Vec<String>> {
+    let line =
+        |at: usize| text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1;
+    let table = DeTable::parse(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        vec![format!("{}: {}", line(at), error.message())]
+    })?;
+    let (mut settings, mut mistakes) = (Vec::new(), Vec::new());
+    for (section, entries) in table.get_ref() {
+        let name = section.get_ref().as_ref();
+        let at = line(section.span().start);
+        if !SECTIONS.iter().any(|known| known.name == name) {
+            mistakes.push(format!("{at}: {}", unknown_section(name)));
+            continue;
+        }
+        let DeValue::Table(entries) = entries.get_ref() else {
+            mistakes.push(format!("{at}: `{name}` must be a section, [{name}]"));
+            continue;
+        };
+        for (key, value) in entries {
+            let path = format!("{name}.{}", key.get_ref());
+            let at = line(key.span().start);
+            let Some(key) = find(&path) else {
+                mistakes.push(format!("{at}: {}", unknown(&path)));
+                continue;
+            };
+            let value = plain(value.get_ref()).ok_or_else(|| key.kind.must_be());
+            match value.and_then(|value| key.kind.admit(value)) {
+                Ok(value) => settings.push(Setting { key, value: placed(key, value, directory), line: at }),
+                Err(must_be) => mistakes.push(format!("{at}: `{path}` {must_be}")),
+            }
+        }
+    }
+    if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
+}
+
+/// A value without its place; `None` for what no key has.
+fn plain(value: &DeValue<'_>) -> Option<Value> {
+    match value {
+        DeValue::String(text) => Some(Value::String(text.to_string())),
+        DeValue::Boolean(is) => Some(Value::Boolean(*is)),
+        DeValue::Integer(number) => {
+            i64::from_str_radix(number.as_str(), number.radix()).ok().map(Value::Integer)
+        }
+        DeValue::Array(values) => {
+            values.iter().map(|value| plain(value.get_ref())).collect::<Option<_>>().map(Value::Array)
+        }
+        DeValue::Float(_) | DeValue::Datetime(_) | DeValue::Table(_) => None,
+    }
+}
+
+/// A relative path in a file is relative to the file, wherever procyard is started.
+fn placed(key: &Key, value: Value, directory: &Path) -> Value {
+    match (key.kind, &value) {
+        (Kind::Path, Value::String(path)) => {
+            Value::String(directory.join(path).to_string_lossy().into_owned())
+        }
+        _ => value,
+    }
+}
+
+/// That there is no such key, with the nearest one that there is.
+pub(crate) fn unknown(path: &str) -> String {
+    let known: Vec<_> = KEYS.iter().map(Key::path).collect();
+    let name = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
+    // A key in the wrong section is as near as one that is misspelt.
+    let similar = |known: &String| {
+        strsim::jaro_winkler(path, known).max(strsim::jaro_winkler(&name(path), &name(known)))
+    };
+    said("key", path, nearest(known.iter().map(|known| (similar(known), known.as_str()))))
+}
+
+fn unknown_section(name: &str) -> String {
+    // A key that stands outside its section.
+    if let Some(key) = KEYS.iter().find(|key| key.name == name) {
+        return format!("`{name}` is a key of section [{}]", key.section);
+    }
+    let known = SECTIONS.iter().map(|known| (strsim::jaro_winkler(name, known.name), known.name));
+    said("section", name, nearest(known))
+}
+
+fn nearest<'a>(known: impl Iterator<Item = (f64, &'a str)>) -> Option<&'a str> {
+    known
+        .filter(|(similar, _)| *similar >= NEAR)
+        .max_by(|one, other| one.0.total_cmp(&other.0))
+        .map(|(_, name)| name)
+}
+
+fn said(what: &str, name: &str, nearest: Option<&str>) -> String {
+    match nearest {
+        Some(nearest) => format!("there is no {what} `{name}`; did you mean `{nearest}`?"),
+        None => format!("there is no {what} `{name}`; `procyard config` lists what there is"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expect: &str) {
+        let mistakes = parse(text, Path::new("/etc")).expect_err(text);
+        assert!(mistakes.iter().any(|mistake| mistake == expect), "{expect:?} is none of {mistakes:?}");
+    }
+
+    #[test]
+    fn a_mistake_is_told_with_its_line_and_with_what_was_meant() {
+        check(
+            "[processes]\nmax_concurent = 3\n",
+            "2: there is no key `processes.max_concurent`; did you mean `processes.max_concurrent`?",
+        );
+        check(
+            "[processes]\nmemory_max = 3\n",
+            "2: there is no key `processes.memory_max`; did you mean `containment.memory_max`?",
+        );
+        check("\n[procesess]\n", "2: there is no section `procesess`; did you mean `processes`?");
+        check("[xyzzy]", "1: there is no section `xyzzy`; `procyard config` lists what there is");
+        check("inline_bytes = 3", "1: `inline_bytes` is a key of section [processes]");
+        check("log = 3", "1: `log` must be a section, [log]");
+        check("[log]\n\nformat = \"xml\"", "3: `log.format` must be one of `\"text\"`, `\"json\"`");
+        check(
+            "[processes]\nmax_concurrent = 0",
+            "2: `processes.max_concurrent` must be a whole number from 1 to 10000",
+        );
+        check(
+            "[processes]\nmax_concurrent = 1.5",
+            "2: `processes.max_concurrent` must be a whole number from 1 to 10000",
+        );
+        check(
+            "[retention]\ndata_max_bytes = \"1Q\"",
+            "2: `retention.data_max_bytes` `1Q` has an unknown unit; use K, M, G or T",
+        );
+    }
+
+    #[test]
+    fn what_is_no_toml_is_told_with_its_line() {
+        let mistakes = parse("[log]\nlevel = \n", Path::new("/etc")).unwrap_err();
+        assert!(mistakes.len() == 1 && mistakes[0].starts_with("2: "), "{mistakes:?}");
+        let twice = parse("[log]\nlevel = \"a\"\nlevel = \"b\"", Path::new("/etc")).unwrap_err();
+        assert!(twice[0].starts_with("3: "), "{twice:?}");
+    }
+
+    #[test]
+    fn every_mistake_is_told_at_once() {
+        let mistakes = parse("[a]\n[processes]\nb = 1\nshell = 2\n", Path::new("/etc")).unwrap_err();
+        assert_eq!(mistakes.len(), 3, "{mistakes:?}");
+    }
+
+    #[test]
+    fn a_relative_path_is_relative_to_the_file() {
+        let settings = parse("[server]\nsocket = \"a.sock\"", Path::new("/etc/procyard")).unwrap();
+        assert_eq!(settings[0].value.as_str(), Some("/etc/procyard/a.sock"));
+        assert_eq!((settings[0].key.path(), settings[0].line), ("server.socket".to_owned(), 2));
+        let settings = parse("[server]\nsocket = \"/run/a.sock\"", Path::new("/etc/procyard")).unwrap();
+        assert_eq!(settings[0].value.as_str(), Some("/run/a.sock"));
+    }
+}

@@ -1,0 +1,79 @@
+//! `procyard config`: every key with its effective value and where that is from.
+//!
+//! Not for changing anything.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use super::keys::{KEYS, Key, SECTIONS};
+use super::sources::Effective;
+use crate::cli::ShowConfigOptions;
+use crate::exit;
+use crate::say::print;
+
+/// Prints it, as TOML that could be a file or as JSON.
+pub(crate) fn show(options: &ShowConfigOptions) -> ExitCode {
+    match options.config.load(options.server.flags()) {
+        Ok(effective) => {
+            print(
+                std::io::stdout(),
+                if options.json { as_json(&effective) } else { as_toml(&effective, options.explain) },
+            );
+            ExitCode::SUCCESS
+        }
+        Err(error) if options.json => exit::fault_as_json(&error),
+        Err(error) => exit::fault(&error),
+    }
+}
+
+fn as_toml(effective: &Effective, explain: bool) -> String {
+    let mut text = match &effective.file {
+        Some(file) => format!("# File: {}\n", file.display()),
+        None => "# No file.\n".to_owned(),
+    };
+    for section in SECTIONS {
+        text.push('\n');
+        if explain {
+            text.push_str(&comment(section.doc));
+        }
+        text.push_str(&format!("[{}]\n", section.name));
+        let keys: Vec<_> = KEYS.iter().filter(|key| key.section == section.name).collect();
+        let lines: Vec<_> = keys.iter().map(|key| line(key, effective)).collect();
+        let width = lines.iter().map(|(line, _)| line.chars().count()).max().unwrap_or(0);
+        for (key, (line, source)) in keys.iter().zip(lines) {
+            if explain {
+                let kind = key.kind.in_words();
+                text.push_str(&format!("\n{}# Is {kind}; for example: {}\n", comment(key.doc), key.example));
+            }
+            text.push_str(&format!("{line:<width$}  # {source}\n"));
+        }
+    }
+    text
+}
+
+/// A key with its value, and where that is from.
+fn line(key: &Key, effective: &Effective) -> (String, String) {
+    match effective.values.get(&key.path()) {
+        Some((value, source)) => (format!("{} = {value}", key.name), source.to_string()),
+        None => (format!("# {} is unset", key.name), "default".to_owned()),
+    }
+}
+
+fn comment(lines: &[&str]) -> String {
+    lines.iter().map(|line| format!("# {}\n", line.trim())).collect()
+}
+
+fn as_json(effective: &Effective) -> String {
+    let keys = KEYS.iter().map(|key| {
+        let path = key.path();
+        let (value, source) = match effective.values.get(&path) {
+            Some((value, source)) => (json!(value), source.to_string()),
+            None => (serde_json::Value::Null, "default".to_owned()),
+        };
+        (path, json!({"value": value, "source": source}))
+    });
+    let keys: serde_json::Map<_, _> = keys.collect();
+    let file = effective.file.as_ref().map(|file| file.to_string_lossy());
+    format!("{}\n", json!({"file": file, "keys": keys}))
+}

@@ -1,0 +1,214 @@
+//! Defaults, file, environment, flags: each overrides the one before, and every value remembers where it is from.
+//!
+//! Not for what values mean.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+use procyard_core::Limits;
+use toml::Value;
+
+use super::keys::{Config, KEYS, Key, find};
+use super::kind::Kind;
+use super::{effect, file};
+
+/// What every variable of a key begins with, and what is between its section and its name.
+const PREFIX: &str = "PROCYARD_";
+const BETWEEN: &str = "__";
+
+/// The other name of `PROCYARD_LOG__LEVEL`.
+const LOG_LEVEL: &str = "PROCYARD_LOG";
+
+const CONFIG_HELP: &str = "The configuration file [default: $PROCYARD_CONFIG, else procyard/config.toml in $XDG_CONFIG_HOME or ~/.config, where there is one]";
+
+/// Options of every verb that is configured.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Configuration")]
+pub(crate) struct ConfigOptions {
+    /// The configuration file.
+    #[arg(long, value_name = "FILE", help = CONFIG_HELP)]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Override one key of the configuration, such as processes.inline_bytes=64K
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+/// A flag of a verb that stands for a key.
+#[derive(Debug, Clone)]
+pub(crate) struct Flag {
+    /// As it is typed.
+    pub(crate) name: &'static str,
+    /// The key's path.
+    pub(crate) key: &'static str,
+    pub(crate) value: String,
+}
+
+/// Where a value is from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Source {
+    Default,
+    /// A default that gave way to an explicit counterpart.
+    Adjusted,
+    File {
+        path: PathBuf,
+        line: usize,
+    },
+    Variable(String),
+    Flag(&'static str),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Default => f.write_str("default"),
+            Source::Adjusted => f.write_str("default, adjusted to what is set"),
+            Source::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Source::Variable(name) => write!(f, "${name}"),
+            Source::Flag(name) => f.write_str(name),
+        }
+    }
+}
+
+/// Values by the path of their key, each with where it is from. A key that is unset is not here.
+pub(crate) type Values = BTreeMap<String, (Value, Source)>;
+
+/// The effective configuration.
+#[derive(Debug, Clone)]
+pub(crate) struct Effective {
+    pub(crate) config: Config,
+    pub(crate) limits: Limits,
+    pub(crate) values: Values,
+    /// The file that was read.
+    pub(crate) file: Option<PathBuf>,
+}
+
+impl ConfigOptions {
+    /// Brings everything together. Mistakes say where they are.
+    pub(crate) fn load(&self, flags: Vec<Flag>) -> anyhow::Result<Effective> {
+        let file = file::locate(self.config.as_deref())?;
+        let mut values = defaults()?;
+        if let Some(path) = &file {
+            for setting in file::read(path)? {
+                let source = Source::File { path: path.clone(), line: setting.line };
+                values.insert(setting.key.path(), (setting.value, source));
+            }
+        }
+        // Names and values that are no text are nobody's settings.
+        let variables = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        override_by_environment(&mut values, variables)?;
+        for text in &self.set {
+            let (path, value) =
+                text.split_once('=').with_context(|| format!("--set {text}: write KEY=VALUE"))?;
+            set(&mut values, path.trim(), value, Source::Flag("--set"))
+                .map_err(|problem| anyhow::anyhow!("--set: {problem}"))?;
+        }
+        for flag in flags {
+            set(&mut values, flag.key, &flag.value, Source::Flag(flag.name))
+                .map_err(|problem| anyhow::anyhow!("{}: {problem}", flag.name))?;
+        }
+        let limits = effect::limits(&mut values)?;
+        let plain = values.iter().map(|(path, (value, _))| (path.clone(), value.clone())).collect();
+        Ok(Effective { config: Config::from_values(&plain)?, limits, values, file })
+    }
+}
+
+fn defaults() -> anyhow::Result<Values> {
+    let mut values = Values::new();
+    for key in KEYS {
+        if let Some(default) = key.default {
+            let value = key.kind.from_toml(default);
+            let value =
+                value.map_err(|problem| anyhow::anyhow!("the default of {} {problem}", key.path()))?;
+            values.insert(key.path(), (value, Source::Default));
+        }
+    }
+    Ok(values)
+}
+
+fn override_by_environment(
+    values: &mut Values,
+    variables: impl Iterator<Item = (String, String)>,
+) -> anyhow::Result<()> {
+    let mut variables: Vec<_> = variables
+        .filter(|(name, value)| {
+            let names_a_key = name.strip_prefix(PREFIX).is_some_and(|rest| rest.contains(BETWEEN));
+            // An empty variable is as good as none.
+            (names_a_key || name == LOG_LEVEL) && !value.is_empty()
+        })
+        .collect();
+    // The short name comes before the long one, which so overrides it.
+    variables.sort();
+    for (name, value) in variables {
+        let path = if name == LOG_LEVEL {
+            "log.level".to_owned()
+        } else {
+            name[PREFIX.len()..].to_lowercase().replacen(BETWEEN, ".", 1)
+        };
+        set(values, &path, &value, Source::Variable(name.clone()))
+            .map_err(|problem| anyhow::anyhow!("the variable {name}: {problem}"))?;
+    }
+    Ok(())
+}
+
+fn set(values: &mut Values, path: &str, text: &str, source: Source) -> Result<(), String> {
+    let key: &Key = find(path).ok_or_else(|| file::unknown(path))?;
+    let mut value = key.kind.from_text(text).map_err(|problem| format!("`{path}` {problem}"))?;
+    if let (Kind::Path, Value::String(path)) = (key.kind, &value) {
+        let absolute = std::path::absolute(path).map_err(|error| format!("`{path}`: {error}"))?;
+        value = Value::String(absolute.to_string_lossy().into_owned());
+    }
+    values.insert(key.path(), (value, source));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(variables: &[(&str, &str)]) -> anyhow::Result<Values> {
+        let mut values = defaults()?;
+        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        override_by_environment(&mut values, variables)?;
+        Ok(values)
+    }
+
+    #[test]
+    fn a_variable_overrides_and_is_remembered() {
+        let values = environment(&[
+            ("PROCYARD_PROCESSES__MAX_CONCURRENT", "7"),
+            ("PROCYARD_CONTAINMENT__MEMORY_MAX", "1G"),
+            ("PROCYARD_DATA", "/nowhere"),
+            ("PROCYARD_SERVER__LISTEN", ""),
+        ])
+        .unwrap();
+        let source = Source::Variable("PROCYARD_PROCESSES__MAX_CONCURRENT".to_owned());
+        assert_eq!(values["processes.max_concurrent"], (Value::Integer(7), source));
+        assert_eq!(values["containment.memory_max"].0, Value::Integer(1 << 30));
+        assert!(!values.contains_key("server.listen"));
+    }
+
+    #[test]
+    fn the_long_name_of_the_log_level_overrides_the_short_one() {
+        let level = |variables: &[(&str, &str)]| environment(variables).unwrap()["log.level"].0.clone();
+        let text = |text: &str| Value::String(text.to_owned());
+        assert_eq!(level(&[("PROCYARD_LOG", "info")]), text("info"));
+        assert_eq!(level(&[("PROCYARD_LOG__LEVEL", "warn"), ("PROCYARD_LOG", "info")]), text("warn"));
+    }
+
+    #[test]
+    fn a_variable_that_is_wrong_is_refused_by_name() {
+        for (name, value, expect) in [
+            ("PROCYARD_PROCESSES__MAX_CONCURENT", "7", "did you mean `processes.max_concurrent`?"),
+            ("PROCYARD_PROCESSES__MAX_CONCURRENT", "many", "must be a whole number from 1 to 10000"),
+            ("PROCYARD_LOG__FORMAT", "xml", "must be one of"),
+        ] {
+            let error = environment(&[(name, value)]).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains(expect), "{error}");
+        }
+    }
+}

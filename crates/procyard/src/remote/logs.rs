@@ -1,0 +1,41 @@
+//! `procyard logs`: the output of a process, byte for byte.
+//!
+//! Not for safe text: that is what `procyard export` and the tools give.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use procyard_api::http::LogsQuery;
+
+use crate::cli::LogsOptions;
+use crate::exit;
+
+pub(crate) async fn logs(options: LogsOptions) -> ExitCode {
+    let result = pass_on(&options).await;
+    options.remote.told(result)
+}
+
+async fn pass_on(options: &LogsOptions) -> anyhow::Result<u8> {
+    let client = options.remote.client()?;
+    let query = LogsQuery {
+        stream: options.stream.map(Into::into),
+        tail_lines: options.tail,
+        follow: options.follow.then_some(true),
+        ..LogsQuery::default()
+    };
+    let mut logs = client.logs(&options.named.handle, &query).await?;
+    while let Some(bytes) = logs.next().await.context("the output breaks off here")? {
+        // A slow reader slows the service's reading, and the process not at all.
+        let written = tokio::task::spawn_blocking(move || {
+            let mut stdout = std::io::stdout().lock();
+            stdout.write_all(&bytes).and_then(|()| stdout.flush())
+        });
+        match written.await? {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(exit::BROKEN_PIPE),
+            Err(error) => return Err(error).context("output could not be written"),
+        }
+    }
+    Ok(0)
+}

@@ -1,0 +1,150 @@
+//! A service and the verbs that talk to it, over the real socket.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use nix::sys::signal::Signal;
+use procyard_api::BashArguments;
+use procyard_core::Handle;
+use serde_json::Value;
+
+use crate::running::{Running, read_until};
+use crate::scene::{Scene, eventually};
+use crate::served::{Service, block, start, start_as, verb};
+
+#[track_caller]
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text:?}"))
+}
+
+fn conversation() -> BashArguments {
+    BashArguments {
+        command: Some("eval \"$RECORD\"; exec cat".to_owned()),
+        stdin: true,
+        ..BashArguments::default()
+    }
+}
+
+#[test]
+fn a_process_is_listed_followed_written_to_stopped_and_waited_for() {
+    let scene = Scene::new();
+    let service = Service::start(&scene, &[]);
+    let (_, client) = service.session();
+    let handle = start_as(&client, conversation());
+    scene.wait_for_records(1);
+
+    let listed = Running::spawn(&mut scene.procyard(["ps"])).wait();
+    assert_eq!(listed.code(), 0, "{listed:?}");
+    assert!(
+        listed.stdout().contains(handle.reveal().as_str()) && listed.stdout().contains("running"),
+        "{listed:?}"
+    );
+    assert!(!listed.stdout().contains('\u{1b}'), "colour is for terminals");
+    let listed =
+        json(&Running::spawn(&mut scene.procyard(["ps", "--json", "--state", "running"])).wait().stdout());
+    assert_eq!(listed["processes"][0]["process_id"], handle.reveal().as_str());
+
+    let mut logs = scene.procyard(["logs", "-f"]);
+    let mut logs = Running::spawn(logs.arg(handle.reveal()));
+    let stdout = logs.take_stdout();
+    assert_eq!(verb(&scene, "send", &handle, &["--newline", "hello there"]).code(), 0);
+    let stdout = read_until(stdout, "hello there\n");
+
+    let stopped = verb(&scene, "stop", &handle, &["--json"]);
+    assert_eq!(stopped.code(), 0, "{stopped:?}");
+    assert_eq!(json(&stopped.stdout())["tree_exited"], true);
+    assert_eq!(logs.end().code(), Some(0), "logs end with the process");
+    drop(stdout);
+    scene.assert_no_survivor();
+
+    let waited = verb(&scene, "wait", &handle, &[]);
+    assert_eq!(waited.code(), 128 + Signal::SIGTERM as i32, "{waited:?}");
+    let tail = verb(&scene, "logs", &handle, &["--tail", "1"]);
+    assert_eq!(tail.stdout(), "hello there\n");
+    let events = verb(&scene, "events", &handle, &[]).stdout();
+    for word in ["backgrounded", "stop_requested", "completed terminated"] {
+        assert!(events.contains(word), "{events}");
+    }
+    let followed = verb(&scene, "events", &handle, &["-f", "--json"]).stdout();
+    let last = json(followed.lines().last().unwrap());
+    assert_eq!(last["kind"], "completed", "the stream of one process ends with it");
+}
+
+#[test]
+fn waiting_gives_the_exit_code_and_gives_up_in_time() {
+    let scene = Scene::new();
+    let service = Service::start(&scene, &[]);
+    let (_, client) = service.session();
+    for (line, code) in [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 128 + 9)] {
+        let handle = start(&client, line);
+        assert_eq!(verb(&scene, "wait", &handle, &["--timeout", "60"]).code(), code, "{line}");
+    }
+    let handle = start(&client, "exec sleep 1000");
+    assert_eq!(verb(&scene, "wait", &handle, &["--timeout", "0"]).code(), 124);
+    assert_eq!(verb(&scene, "stop", &handle, &["--mode", "kill"]).code(), 0);
+}
+
+#[test]
+fn a_handle_that_nobody_has_and_a_service_that_is_not_there_are_told() {
+    let scene = Scene::new();
+    let unknown = Handle::from_bytes([7; 16]);
+    let absent = verb(&scene, "stop", &unknown, &[]);
+    assert_eq!(absent.code(), 125);
+    assert!(absent.stderr().contains("procyard serve"), "{absent:?}");
+    let _service = Service::start(&scene, &[]);
+    for name in ["stop", "wait", "logs", "events", "send"] {
+        let arguments: &[&str] = if name == "send" { &["x"] } else { &[] };
+        assert_eq!(verb(&scene, name, &unknown, arguments).code(), 125, "{name}");
+    }
+    let refused = verb(&scene, "stop", &unknown, &["--json"]);
+    assert_eq!(json(&refused.stderr())["error"]["code"], "not_found");
+}
+
+#[test]
+fn the_places_of_the_service_are_private_and_one_service_has_them() {
+    let scene = Scene::new();
+    let service = Service::start(&scene, &[]);
+    let mode =
+        |name: &str| std::fs::metadata(scene.data_dir().join(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(""), mode("procyard.sock"), mode("admin.token")), (0o700, 0o600, 0o600));
+    let second = Running::spawn(&mut scene.procyard(["serve"])).wait();
+    assert_eq!(second.code(), 125);
+    assert!(second.stderr().contains("a service runs on"), "{second:?}");
+    assert_eq!(block(service.admin().health()).unwrap().status, "ok");
+}
+
+#[test]
+fn over_tcp_nobody_is_known_without_a_token() {
+    let scene = Scene::new();
+    let service = Service::start(&scene, &["--listen", "127.0.0.1:0"]);
+    let address = service.ready.rsplit("http://").next().unwrap().to_owned();
+    let ps = |token: &str| {
+        let mut command = scene.procyard(["ps", "--connect", &address]);
+        Running::spawn(command.env("PROCYARD_TOKEN", token)).wait()
+    };
+    let nobody = ps("");
+    assert!(nobody.code() == 125 && nobody.stderr().contains("PROCYARD_TOKEN"), "{nobody:?}");
+    assert_eq!(ps("pya_wrong").code(), 125);
+    let admin = std::fs::read_to_string(scene.data_dir().join("admin.token")).unwrap();
+    assert_eq!(ps(admin.trim()).code(), 0);
+    let (_, client) = service.session();
+    let handle = start(&client, "true");
+    let listed = ps(admin.trim());
+    assert!(listed.stdout().contains(handle.reveal().as_str()), "{listed:?}");
+}
+
+#[test]
+fn commands_of_the_service_inherit_nothing_that_speaks_for_it() {
+    let scene = Scene::new();
+    let mut command = scene.procyard_heeding_signals(["serve"]);
+    command.env("PROCYARD_TOKEN", "secret-of-somebody").env("NOTIFY_SOCKET", "@nobody-is-there");
+    let running = Running::spawn(&mut command);
+    eventually("it listens", || scene.data_dir().join("procyard.sock").exists().then_some(()));
+    let admin = procyard_client::Client::unix(scene.data_dir().join("procyard.sock"));
+    let created = eventually("it answers", || block(admin.create_session(&Default::default())).ok());
+    let handle = start(&admin.with_token(&created.token), "env; echo end");
+    assert_eq!(verb(&scene, "wait", &handle, &[]).code(), 0);
+    let said = verb(&scene, "logs", &handle, &[]).stdout();
+    assert!(said.ends_with("end\n"), "{said}");
+    assert!(!said.contains("secret-of-somebody") && !said.contains("NOTIFY_SOCKET"), "{said}");
+    running.signal(Signal::SIGTERM);
+}

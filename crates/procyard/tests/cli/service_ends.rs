@@ -1,0 +1,82 @@
+//! How a service ends, and what the next one finds.
+
+use nix::sys::signal::Signal;
+use procyard_core::State;
+
+use crate::recorded::ESCAPE;
+use crate::running::Running;
+use crate::scene::Scene;
+use crate::served::{Service, block, start, verb};
+
+#[test]
+fn a_service_that_is_terminated_ends_what_runs_and_the_next_one_has_the_records() {
+    let scene = Scene::new();
+    let mut service = Service::start(&scene, &[]);
+    let (_, client) = service.session();
+    let done = start(&client, "echo kept; exit 3");
+    assert_eq!(verb(&scene, "wait", &done, &[]).code(), 3);
+    let running = start(&client, &format!("{ESCAPE}; eval \"$RECORD\"; echo begun; exec sleep 1000"));
+    scene.wait_for_records(2);
+    service.running.signal(Signal::SIGTERM);
+    assert_eq!(service.running.end().code(), Some(0));
+    scene.assert_no_survivor();
+    assert!(!scene.data_dir().join("procyard.sock").exists());
+
+    let service = Service::start(&scene, &[]);
+    // The sessions that were open are, and so is the token that was minted then.
+    assert_eq!(block(service.admin().sessions()).unwrap().sessions.len(), 1);
+    assert_eq!(block(client.process(&done)).unwrap().entry.exit_code, Some(3));
+    assert_eq!(verb(&scene, "logs", &done, &[]).stdout(), "kept\n");
+    assert_eq!(block(client.process(&running)).unwrap().state, State::Terminated);
+}
+
+#[test]
+fn a_service_that_is_killed_leaves_nobody_and_the_next_one_says_what_was_lost() {
+    let scene = Scene::new();
+    let mut service = Service::start(&scene, &[]);
+    let (_, client) = service.session();
+    let done = start(&client, "echo kept");
+    assert_eq!(verb(&scene, "wait", &done, &[]).code(), 0);
+    let running = start(&client, &format!("{ESCAPE}; eval \"$RECORD\"; echo begun; exec sleep 1000"));
+    scene.wait_for_records(2);
+    service.running.signal(Signal::SIGKILL);
+    service.running.end();
+    scene.assert_the_lifeline_holds();
+    assert!(scene.data_dir().join("procyard.sock").exists(), "nobody was left to remove it");
+
+    let service = Service::start(&scene, &[]);
+    assert_eq!(verb(&scene, "logs", &done, &[]).stdout(), "kept\n");
+    assert_eq!(block(client.process(&running)).unwrap().state, State::LostOnRestore);
+    let waited = verb(&scene, "wait", &running, &[]);
+    assert!(waited.code() == 125 && waited.stderr().contains("lost on restore"), "{waited:?}");
+    let recovery = block(service.admin().recovery()).unwrap();
+    assert_eq!((recovery.sessions[0].lost, recovery.anomalies), (1, 0));
+}
+
+#[test]
+fn a_session_that_was_closed_stays_closed() {
+    let scene = Scene::new();
+    let mut service = Service::start(&scene, &[]);
+    let (created, client) = service.session();
+    let handle = start(&client, "eval \"$RECORD\"; exec sleep 1000");
+    scene.wait_for_records(1);
+    block(service.admin().close_session(created.session_id)).unwrap();
+    scene.assert_no_survivor();
+    assert!(block(client.process(&handle)).is_err(), "its tokens are revoked");
+    service.running.signal(Signal::SIGTERM);
+    assert_eq!(service.running.end().code(), Some(0));
+    let service = Service::start(&scene, &[]);
+    assert!(block(service.admin().sessions()).unwrap().sessions.is_empty());
+}
+
+#[test]
+fn a_file_in_the_place_of_the_socket_is_left_alone() {
+    let scene = Scene::new();
+    let path = scene.path().join("taken");
+    std::fs::write(&path, "mine").unwrap();
+    let mut command = scene.procyard(["serve", "--socket"]);
+    let refused = Running::spawn(command.arg(&path)).wait();
+    assert_eq!(refused.code(), 125);
+    assert!(refused.stderr().contains("--socket"), "{refused:?}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+}

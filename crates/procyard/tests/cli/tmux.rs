@@ -1,0 +1,79 @@
+//! A terminal with a person at it: a window of a tmux server of its own.
+
+use std::process::Command;
+
+use crate::running::Running;
+use crate::scene::{Scene, eventually};
+
+/// Whether there is a tmux here; without one the tests of terminals have nothing to look at.
+pub(crate) fn is_missing() -> bool {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let missing = !std::env::split_paths(&paths).any(|directory| directory.join("tmux").is_file());
+    if missing {
+        eprintln!("ignored: there is no tmux here");
+    }
+    missing
+}
+
+/// The window. Its server ends with it.
+pub(crate) struct Window<'s> {
+    scene: &'s Scene,
+}
+
+impl<'s> Window<'s> {
+    /// A window of 24 rows and 80 columns that runs this shell line, and stays when it has ended.
+    #[track_caller]
+    pub(crate) fn open(scene: &'s Scene, line: &str) -> Self {
+        let window = Self { scene };
+        let options = ["-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24"];
+        let mut command = window.tmux();
+        // A pane that is gone could not be looked at.
+        command.args(options).arg(format!("{line}; echo [left $?]; exec sleep 1000"));
+        assert_eq!(Running::spawn(&mut command).wait().code(), 0);
+        window
+    }
+
+    fn tmux(&self) -> Command {
+        let mut command = self.scene.command("tmux");
+        // Its socket is in the scene's place, whatever the tests' own starter is in.
+        command
+            .arg("-S")
+            .arg(self.scene.path().join("tmux"))
+            .env_remove("TMUX")
+            .env("TERM", "xterm-256color");
+        command
+    }
+
+    /// Types keys, as tmux names them.
+    #[track_caller]
+    pub(crate) fn keys(&self, keys: &[&str]) {
+        let mut command = self.tmux();
+        assert_eq!(Running::spawn(command.arg("send-keys").args(keys)).wait().code(), 0);
+    }
+
+    #[track_caller]
+    pub(crate) fn resize(&self, rows: u16, cols: u16) {
+        let (rows, cols) = (rows.to_string(), cols.to_string());
+        let mut command = self.tmux();
+        command.args(["resize-window", "-x", &cols, "-y", &rows]);
+        assert_eq!(Running::spawn(&mut command).wait().code(), 0);
+    }
+
+    /// What the person sees.
+    #[track_caller]
+    pub(crate) fn text(&self) -> String {
+        Running::spawn(self.tmux().args(["capture-pane", "-p"])).wait().stdout()
+    }
+
+    /// Waits until the person sees this.
+    #[track_caller]
+    pub(crate) fn wait_for(&self, wanted: &str) -> String {
+        eventually(wanted, || Some(self.text()).filter(|text| text.contains(wanted)))
+    }
+}
+
+impl Drop for Window<'_> {
+    fn drop(&mut self) {
+        let _ = Running::spawn(self.tmux().arg("kill-server")).wait();
+    }
+}
