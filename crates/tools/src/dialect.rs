@@ -112,7 +112,14 @@ const STOPS: ToolAnnotations =
 
 /// An answer that is text alone.
 fn text_only(text: String, told: Vec<Handle>) -> Answer {
-    Answer { structured: Value::Object(Map::new()), text, told, attendance: None, read: None }
+    Answer {
+        structured: Value::Object(Map::new()),
+        text,
+        told,
+        attendance: None,
+        left_running: None,
+        read: None,
+    }
 }
 
 /// Takes arguments out of a schema, and with them the possibility to give them.

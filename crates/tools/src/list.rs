@@ -30,8 +30,11 @@ pub(crate) fn list(toolbox: &Toolbox, arguments: &ListArguments) -> Result<Answe
 
 /// A page of the caller's own processes, for transports that list them in another form.
 pub(crate) fn some(toolbox: &Toolbox, page: Option<&str>, limit: usize) -> Result<ListResult, PublicError> {
-    let arguments =
-        ListArguments { page: page.map(str::to_owned), limit: Some(limit as u64), ..ListArguments::default() };
+    let arguments = ListArguments {
+        page: page.map(str::to_owned),
+        limit: Some(limit as u64),
+        ..ListArguments::default()
+    };
     page_of(toolbox, &arguments)
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn details(snapshot: &Snapshot, for_admin: bool) -> ProcessDetails {
         leftovers: leftovers_report(snapshot),
         rows: snapshot.terminal.map(|size| size.rows),
         cols: snapshot.terminal.map(|size| size.cols),
-        tier: snapshot.tier.clone(),
+        tier: snapshot.tier.to_string(),
         limits: limits_report(snapshot),
         tree_exited: snapshot.tree_is_gone(),
         teardown_failed: snapshot.teardown_failed,

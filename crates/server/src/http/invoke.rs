@@ -27,7 +27,7 @@ fn info(definition: ToolDefinition) -> ToolInfo {
         title: definition.title.to_owned(),
         description: definition.description,
         input_schema: object(definition.input_schema),
-        output_schema: object(definition.output_schema),
+        output_schema: definition.output_schema.map(object).unwrap_or_default(),
         read_only: definition.annotations.read_only,
         destructive: definition.annotations.destructive,
         idempotent: definition.annotations.idempotent,
