@@ -7,7 +7,7 @@ use procyard_core::{ErrorCode, Handle, Limits, State, StopKind};
 use procyard_runner::TerminalSize;
 use procyard_supervisor::{InputAccepted, InputRequest, SupervisorError};
 use procyard_testkit::strategies::interleavings;
-use procyard_testkit::{Reaction, Script};
+use procyard_testkit::{Reaction, Script, SignalFault};
 use proptest::prelude::*;
 use tokio::time::Instant;
 
@@ -160,5 +160,24 @@ proptest! {
             yard.output_to(handle, expected.len() as u64).await;
             assert_eq!(yard.text(handle).await, expected);
         });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interrupt_that_was_typed_owns_the_exit_also_when_both_are_seen_at_once() {
+    for _ in 0..20 {
+        // While a signal is on its way nothing else is seen.
+        let slow = SignalFault::Slow(Duration::from_millis(100));
+        let yard = Yard::new(Script::new().on_interrupt(Reaction::Ignore).signal_fault(slow)).await;
+        let handle = yard.start(on_terminal()).await;
+        let typed = async {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            give(&yard, handle, b"\x03", false).await.unwrap();
+            yard.runner.last().unwrap().exit(130).await;
+        };
+        let signalled = yard.stop(handle, StopKind::Interrupt, Duration::ZERO);
+        let (signalled, ()) = tokio::join!(signalled, typed);
+        signalled.unwrap();
+        assert_eq!(yard.end(handle).await.state, State::Interrupted);
     }
 }

@@ -109,3 +109,12 @@ async fn a_process_that_is_given_away_is_shown_to_its_new_owner() {
         assert_eq!(kind(Some(event)), EventKind::Started);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_view_that_is_dropped_takes_no_other_along() {
+    let yard = Yard::new(Script::new()).await;
+    let [dropped, mut kept] = [(); 2].map(|()| yard.supervisor.subscribe(owner(1)).unwrap());
+    drop(dropped);
+    yard.start(options()).await;
+    assert_eq!(kind(next(&mut kept).await), EventKind::Started);
+}

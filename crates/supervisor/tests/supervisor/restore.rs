@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::common::{Yard, eventually, options, origin, owner, read_from};
+use crate::common::{Yard, eventually, options, origin, owner, read_from, with_stdin};
 use procyard_core::{
     EventKind, Handle, Identity, Limits, LoopId, Owner, Reason, SessionId, State, StopKind, Timestamp,
 };
@@ -12,7 +12,7 @@ use procyard_manifest::{
     spool_name,
 };
 use procyard_store::FsDir;
-use procyard_supervisor::{RestoreReport, Services, StartOptions, Supervisor};
+use procyard_supervisor::{RestoreReport, Services, StartOptions, StdinStatus, Supervisor};
 use procyard_testkit::assertions::assert_terminal_once;
 use procyard_testkit::{
     DEADLINE, Failure, Fault, Faults, FaultyDir, Journal, LosingStore, Operation, Script,
@@ -484,4 +484,13 @@ async fn what_is_more_than_the_queue_to_the_journal_takes_is_published_from_the_
     for process in supervisor.list(owner(1)).iter().take(50) {
         assert_terminal_once(&events, process.identity.handle);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_known_after_a_restart_whether_there_was_a_standard_input() {
+    let yard = Yard::new(Script::new()).await;
+    let (with, without) = (yard.start(with_stdin()).await, yard.start(options()).await);
+    let next = yard.restarted().await;
+    let stdin = |handle| next.supervisor.snapshot(next.owner, &handle).unwrap().stdin;
+    assert_eq!((stdin(with), stdin(without)), (StdinStatus::Closed, StdinStatus::None));
 }
