@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::common::{Yard, code, eventually, on_terminal, with_stdin};
 use procyard_core::{ErrorCode, Handle, Limits, State, StopKind};
 use procyard_runner::TerminalSize;
-use procyard_supervisor::{InputAccepted, InputRequest, SupervisorError};
+use procyard_supervisor::{InputAccepted, InputRequest, StdinClosed, SupervisorError};
 use procyard_testkit::strategies::interleavings;
 use procyard_testkit::{Reaction, Script, SignalFault};
 use proptest::prelude::*;
@@ -135,7 +135,8 @@ async fn after_end_of_file_there_is_only_end_of_file() {
     give(&yard, handle, b"last", true).await.unwrap();
     give(&yard, handle, b"", true).await.unwrap();
     for eof in [false, true] {
-        assert_eq!(code(give(&yard, handle, b"more", eof).await), ErrorCode::StdinClosed);
+        let refused = give(&yard, handle, b"more", eof).await.unwrap_err();
+        assert!(matches!(refused, SupervisorError::StdinClosed(StdinClosed::Eof)), "{refused:?}");
     }
 }
 

@@ -21,6 +21,7 @@ mod power_cut;
 mod quota;
 mod restore;
 mod retain;
+mod services;
 mod sessions;
 mod shutdown;
 mod storage;

@@ -448,8 +448,8 @@ async fn restored_processes_are_listed_in_the_order_of_their_starts_before_new_o
 
 #[tokio::test(start_paused = true)]
 async fn what_is_more_than_the_queue_to_the_journal_takes_is_published_from_the_records() {
-    // Three events each, which is more than the 4096 that are queued.
-    const PROCESSES: u32 = 1_400;
+    // Four events each, which is more than the 4096 that are queued.
+    const PROCESSES: u32 = 1_030;
     let disk = LosingStore::new();
     let store = ManifestStore::new(disk.root());
     for of in 0..PROCESSES {
@@ -469,6 +469,8 @@ async fn what_is_more_than_the_queue_to_the_journal_takes_is_published_from_the_
         manifest.state = State::Running;
         manifest.started_at = Some(manifest.created_at);
         let at = manifest.created_at;
+        manifest.handed_over = true;
+        manifest.handed_over_at = Some(at);
         manifest.stop_requested = Some(StopRecord { reason: Reason::Killed, state: State::Running, at });
         store.save_with(&manifest, Durability::Written).unwrap();
     }
@@ -480,7 +482,7 @@ async fn what_is_more_than_the_queue_to_the_journal_takes_is_published_from_the_
     supervisor.shutdown().await;
     let events = journal.events();
     let ids: std::collections::HashSet<_> = events.iter().map(|event| event.id).collect();
-    assert_eq!(ids.len(), PROCESSES as usize * 3);
+    assert_eq!(ids.len(), PROCESSES as usize * 4);
     for process in supervisor.list(owner(1)).iter().take(50) {
         assert_terminal_once(&events, process.identity.handle);
     }
