@@ -182,3 +182,11 @@ async fn an_interrupt_that_was_typed_owns_the_exit_also_when_both_are_seen_at_on
         assert_eq!(yard.end(handle).await.state, State::Interrupted);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_end_of_file_that_is_typed_takes_room_like_any_character() {
+    let yard = Yard::with_limits(Script::new(), Limits { pending_input_bytes: 4, ..Limits::default() }).await;
+    let handle = yard.start(on_terminal()).await;
+    assert_eq!(code(give(&yard, handle, b"1234", true).await), ErrorCode::InputBackpressure);
+    assert_eq!(give(&yard, handle, b"123", true).await.unwrap().pending_bytes, 4);
+}

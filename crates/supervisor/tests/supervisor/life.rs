@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{Yard, code, on_terminal, options, with_stdin};
+use crate::common::{Yard, code, eventually, on_terminal, options, with_stdin};
 use procyard_core::{ErrorCode, EventKind, LeftoverAction, Leftovers, Limits, Reason, State, StopKind};
 use procyard_runner::Signal;
 use procyard_supervisor::{InputRequest, LeftoverPolicy, NoticeKind, StartOptions, StdinStatus};
@@ -564,4 +564,21 @@ async fn a_stall_that_is_seen_late_is_told_all_the_same() {
     tokio::time::sleep(Duration::from_millis(1)).await;
     let NoticeKind::Stalled { quiet, .. } = yard.supervisor.notices(yard.owner)[0].kind else { panic!() };
     assert!(quiet >= Duration::from_secs(7), "{quiet:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_whose_result_nobody_took_ends_what_it_started() {
+    let yard = Yard::new(Script::new()).await;
+    let running =
+        || yard.supervisor.list(yard.owner).into_iter().find(|process| process.state == State::Running);
+    {
+        let mut start = Box::pin(yard.try_start(options()));
+        let asked = std::future::poll_fn(|context| std::task::Poll::Ready(start.as_mut().poll(context)));
+        assert!(asked.await.is_pending());
+        eventually("it runs", || running().is_some()).await;
+        // Its caller goes without having looked.
+    }
+    let handle = yard.supervisor.list(yard.owner)[0].identity.handle;
+    assert_eq!(yard.end(handle).await.state, State::Terminated);
+    assert!(yard.supervisor.has_pending(yard.owner));
 }
