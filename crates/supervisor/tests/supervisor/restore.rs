@@ -495,4 +495,6 @@ async fn it_is_known_after_a_restart_whether_there_was_a_standard_input() {
     let next = yard.restarted().await;
     let stdin = |handle| next.supervisor.snapshot(next.owner, &handle).unwrap().stdin;
     assert_eq!((stdin(with), stdin(without)), (StdinStatus::Closed, StdinStatus::None));
+    let words = [StdinStatus::None, StdinStatus::Open, StdinStatus::Closed].map(StdinStatus::as_str);
+    assert_eq!(words, ["none", "open", "closed"]);
 }
