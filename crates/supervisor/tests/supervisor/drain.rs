@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{Yard, eventually, options, read_from};
+use crate::common::{Yard, eventually, on_terminal, options, read_from};
 use procyard_core::{Limits, State, Stream};
 use procyard_manifest::spool_name;
 use procyard_supervisor::{Pace, ReadFrom, ReadRequest, StartOptions, StreamFilter};
@@ -289,4 +289,48 @@ async fn a_reader_that_is_behind_costs_what_outlives_the_leader_no_time() {
             assert!(took >= behind_for + quiet && took < behind_for + quiet * 2, "{took:?}");
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn output_runs_ahead_of_a_slow_reader_by_what_it_may_and_stops_beyond() {
+    let second = Duration::from_secs(1);
+    let script = Script::new().stdout(pattern(10)).pause(second).stdout(pattern(10)).pause(second);
+    let yard = Yard::new(script.stdout(pattern(10))).await;
+    let (consumed, follows) = watch::channel(0);
+    let pace = Some(Pace { consumed: follows, ahead: 10 });
+    let handle = yard.start(StartOptions { pace, ..options() }).await;
+    let total = || yard.supervisor.snapshot(yard.owner, &handle).unwrap().total_bytes;
+    tokio::time::sleep(second * 3).await;
+    assert_eq!(total(), 20, "at 10 bytes ahead it was read on, at 20 no more");
+    consumed.send_replace(10);
+    yard.output_to(handle, 30).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_a_character_on_a_terminal_is_there_at_once() {
+    let yard = Yard::new(Script::new()).await;
+    let handle = yard.start(on_terminal()).await;
+    let began = Instant::now();
+    yard.runner.last().unwrap().stdout(b"\xe6").await;
+    yard.output_to(handle, 1).await;
+    assert_eq!(began.elapsed(), Duration::ZERO, "it is the only stream");
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_stream_has_its_own_time_to_complete_a_character() {
+    let yard = Yard::new(Script::new()).await;
+    let handle = yard.start(options()).await;
+    let played = yard.runner.last().unwrap();
+    let millis = |count| tokio::time::sleep(Duration::from_millis(count));
+    played.stdout(b"\xe6").await;
+    millis(3).await;
+    played.stderr(&"日".as_bytes()[..2]).await;
+    // The first half is given up after 5 ms; the second has 2 ms left when the other stream goes on.
+    millis(3).await;
+    played.stdout("x").await;
+    millis(1).await;
+    played.stderr(&"日".as_bytes()[2..]).await;
+    yard.output_to(handle, 5).await;
+    let (page, _) = yard.supervisor.read(yard.owner, &handle, read_from(0)).await.unwrap();
+    assert_eq!(page.bytes, [b"\xe6x", "日".as_bytes()].concat());
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use crate::common::{Yard, code, eventually, on_terminal, with_stdin};
 use procyard_core::{ErrorCode, Handle, Limits, State, StopKind};
 use procyard_runner::TerminalSize;
-use procyard_supervisor::{InputAccepted, InputRequest, SupervisorError};
+use procyard_supervisor::{InputAccepted, InputRequest, StdinClosed, SupervisorError};
 use procyard_testkit::strategies::interleavings;
-use procyard_testkit::{Reaction, Script};
+use procyard_testkit::{Reaction, Script, SignalFault};
 use proptest::prelude::*;
 use tokio::time::Instant;
 
@@ -135,7 +135,8 @@ async fn after_end_of_file_there_is_only_end_of_file() {
     give(&yard, handle, b"last", true).await.unwrap();
     give(&yard, handle, b"", true).await.unwrap();
     for eof in [false, true] {
-        assert_eq!(code(give(&yard, handle, b"more", eof).await), ErrorCode::StdinClosed);
+        let refused = give(&yard, handle, b"more", eof).await.unwrap_err();
+        assert!(matches!(refused, SupervisorError::StdinClosed(StdinClosed::Eof)), "{refused:?}");
     }
 }
 
@@ -161,4 +162,31 @@ proptest! {
             assert_eq!(yard.text(handle).await, expected);
         });
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interrupt_that_was_typed_owns_the_exit_also_when_both_are_seen_at_once() {
+    for _ in 0..20 {
+        // While a signal is on its way nothing else is seen.
+        let slow = SignalFault::Slow(Duration::from_millis(100));
+        let yard = Yard::new(Script::new().on_interrupt(Reaction::Ignore).signal_fault(slow)).await;
+        let handle = yard.start(on_terminal()).await;
+        let typed = async {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            give(&yard, handle, b"\x03", false).await.unwrap();
+            yard.runner.last().unwrap().exit(130).await;
+        };
+        let signalled = yard.stop(handle, StopKind::Interrupt, Duration::ZERO);
+        let (signalled, ()) = tokio::join!(signalled, typed);
+        signalled.unwrap();
+        assert_eq!(yard.end(handle).await.state, State::Interrupted);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_of_file_that_is_typed_takes_room_like_any_character() {
+    let yard = Yard::with_limits(Script::new(), Limits { pending_input_bytes: 4, ..Limits::default() }).await;
+    let handle = yard.start(on_terminal()).await;
+    assert_eq!(code(give(&yard, handle, b"1234", true).await), ErrorCode::InputBackpressure);
+    assert_eq!(give(&yard, handle, b"123", true).await.unwrap().pending_bytes, 4);
 }

@@ -38,6 +38,7 @@ async fn a_checkpoint_waits_for_the_processes_that_may_write() {
 async fn a_wait_that_is_in_vain_ends_at_its_bound_as_workspace_busy() {
     let leases = Leases::new();
     let _held = leases.acquire(&LeaseHolder::Checkpoint, BOUND).await.unwrap();
+    assert!(!leases.is_free());
     let began = Instant::now();
     let refused = leases.acquire(&build(), BOUND).await.unwrap_err();
     assert_eq!(began.elapsed(), BOUND);

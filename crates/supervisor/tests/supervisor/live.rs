@@ -127,3 +127,12 @@ async fn a_view_of_everybody_shows_every_owner() {
     while next(&mut all).await.is_some() {}
     assert!(yard.supervisor.subscribe_all().is_err());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_view_that_is_dropped_takes_no_other_along() {
+    let yard = Yard::new(Script::new()).await;
+    let [dropped, mut kept] = [(); 2].map(|()| yard.supervisor.subscribe(owner(1)).unwrap());
+    drop(dropped);
+    yard.start(options()).await;
+    assert_eq!(kind(next(&mut kept).await), EventKind::Started);
+}

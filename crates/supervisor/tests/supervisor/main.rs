@@ -22,6 +22,7 @@ mod quota;
 mod remove;
 mod restore;
 mod retain;
+mod services;
 mod sessions;
 mod shutdown;
 mod storage;

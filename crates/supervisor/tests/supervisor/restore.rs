@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::common::{Yard, eventually, options, origin, owner, read_from};
+use crate::common::{Yard, eventually, options, origin, owner, read_from, with_stdin};
 use procyard_core::{
     EventKind, Handle, Identity, Limits, LoopId, Owner, Reason, SessionId, State, StopKind, Timestamp,
 };
@@ -12,7 +12,7 @@ use procyard_manifest::{
     spool_name,
 };
 use procyard_store::FsDir;
-use procyard_supervisor::{RestoreReport, Services, StartOptions, Supervisor};
+use procyard_supervisor::{RestoreReport, Services, StartOptions, StdinStatus, Supervisor};
 use procyard_testkit::assertions::assert_terminal_once;
 use procyard_testkit::{
     DEADLINE, Failure, Fault, Faults, FaultyDir, Journal, LosingStore, Operation, Script,
@@ -448,8 +448,8 @@ async fn restored_processes_are_listed_in_the_order_of_their_starts_before_new_o
 
 #[tokio::test(start_paused = true)]
 async fn what_is_more_than_the_queue_to_the_journal_takes_is_published_from_the_records() {
-    // Three events each, which is more than the 4096 that are queued.
-    const PROCESSES: u32 = 1_400;
+    // Four events each, which is more than the 4096 that are queued.
+    const PROCESSES: u32 = 1_030;
     let disk = LosingStore::new();
     let store = ManifestStore::new(disk.root());
     for of in 0..PROCESSES {
@@ -469,6 +469,8 @@ async fn what_is_more_than_the_queue_to_the_journal_takes_is_published_from_the_
         manifest.state = State::Running;
         manifest.started_at = Some(manifest.created_at);
         let at = manifest.created_at;
+        manifest.handed_over = true;
+        manifest.handed_over_at = Some(at);
         manifest.stop_requested = Some(StopRecord { reason: Reason::Killed, state: State::Running, at });
         store.save_with(&manifest, Durability::Written).unwrap();
     }
@@ -480,8 +482,19 @@ async fn what_is_more_than_the_queue_to_the_journal_takes_is_published_from_the_
     supervisor.shutdown().await;
     let events = journal.events();
     let ids: std::collections::HashSet<_> = events.iter().map(|event| event.id).collect();
-    assert_eq!(ids.len(), PROCESSES as usize * 3);
+    assert_eq!(ids.len(), PROCESSES as usize * 4);
     for process in supervisor.list(owner(1)).iter().take(50) {
         assert_terminal_once(&events, process.identity.handle);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_known_after_a_restart_whether_there_was_a_standard_input() {
+    let yard = Yard::new(Script::new()).await;
+    let (with, without) = (yard.start(with_stdin()).await, yard.start(options()).await);
+    let next = yard.restarted().await;
+    let stdin = |handle| next.supervisor.snapshot(next.owner, &handle).unwrap().stdin;
+    assert_eq!((stdin(with), stdin(without)), (StdinStatus::Closed, StdinStatus::None));
+    let words = [StdinStatus::None, StdinStatus::Open, StdinStatus::Closed].map(StdinStatus::as_str);
+    assert_eq!(words, ["none", "open", "closed"]);
 }

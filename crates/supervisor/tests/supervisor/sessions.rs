@@ -84,3 +84,14 @@ async fn a_closer_that_goes_away_keeps_nobody_waiting() {
     assert!(tokio::time::timeout(SLOW, closing).await.is_err());
     assert_eq!(sessions.get_or_create(1, || make(Arc::clone(&made))).await, Ok(1));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_key_whose_session_was_never_made_is_not_kept() {
+    let sessions = Sessions::<Arc<u32>, usize>::new();
+    let key = Arc::new(1);
+    assert_eq!(sessions.get_or_create(Arc::clone(&key), || async { Err("no") }).await, Err("no"));
+    let made = Arc::new(AtomicUsize::new(0));
+    let gone = sessions.get_or_create(Arc::clone(&key), || make(Arc::clone(&made)));
+    assert!(tokio::time::timeout(SLOW / 2, gone).await.is_err());
+    assert_eq!(Arc::strong_count(&key), 1);
+}

@@ -20,21 +20,21 @@ async fn one_end_however_often_it_is_repeated_and_nothing_else() {
     let mut other = end.clone();
     other.id = EventId::from_random([1; 16]);
     let two = [events.clone(), vec![other]].concat();
-    assert!(refusal(|| drop(assert_terminal_once(&two, process))).contains("2 were announced"));
+    assert!(refusal(|| assert_terminal_once(&two, process)).contains("2 were announced"));
     let none = &events[..events.len() - 1];
-    assert!(refusal(|| drop(assert_terminal_once(none, process))).contains("0 were announced"));
+    assert!(refusal(|| assert_terminal_once(none, process)).contains("0 were announced"));
     let mut late = events[0].clone();
     late.id = EventId::from_random([2; 16]);
     let after = [events.clone(), vec![late]].concat();
-    assert!(refusal(|| drop(assert_terminal_once(&after, process))).contains("nothing after the end"));
+    assert!(refusal(|| assert_terminal_once(&after, process)).contains("nothing after the end"));
     let mut changed = end.clone();
     changed.exit_code = Some(5);
     let altered = [events.clone(), vec![changed]].concat();
-    assert!(refusal(|| drop(assert_terminal_once(&altered, process))).contains("repeated as it was"));
+    assert!(refusal(|| assert_terminal_once(&altered, process)).contains("repeated as it was"));
     let mut wrong = end;
     wrong.finished_at = None;
     let unfinished = [none, &[wrong]].concat();
-    assert!(refusal(|| drop(assert_terminal_once(&unfinished, process))).contains("matrix admits"));
+    assert!(refusal(|| assert_terminal_once(&unfinished, process)).contains("matrix admits"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -52,10 +52,10 @@ async fn one_notice_or_none() {
     let again = [notices.clone(), notices.clone()].concat();
     assert_noticed_once(&again, told);
 
-    assert!(refusal(|| drop(assert_noticed_once(&notices, untold))).contains("there was none"));
+    assert!(refusal(|| assert_noticed_once(&notices, untold)).contains("there was none"));
     assert!(refusal(|| assert_no_notice(&notices, told)).contains("expected no notice"));
     let mut other = notice;
     other.id = NotificationId::from_random([1; 16]);
     let two = [notices, vec![other]].concat();
-    assert!(refusal(|| drop(assert_noticed_once(&two, told))).contains("expected one notice"));
+    assert!(refusal(|| assert_noticed_once(&two, told)).contains("expected one notice"));
 }

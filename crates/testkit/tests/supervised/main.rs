@@ -1,6 +1,6 @@
 //! What the kit has for tests of a supervisor, tried on a real one: assertions that fail when they should, a journal that
 //! does what it is told, strategies that give what they say.
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap is a failed test")]
 
 mod announced;
 mod everywhere;
@@ -66,8 +66,9 @@ impl Session {
 }
 
 /// What an assertion says that must not hold.
-fn refusal(assertion: impl FnOnce()) -> String {
-    said(std::panic::catch_unwind(AssertUnwindSafe(assertion)).expect_err("it must not hold"))
+fn refusal<T>(assertion: impl FnOnce() -> T) -> String {
+    let held = std::panic::catch_unwind(AssertUnwindSafe(assertion)).map(drop);
+    said(held.expect_err("it must not hold"))
 }
 
 /// The same of one that waits.
