@@ -18,6 +18,7 @@ mod limits;
 mod mcp;
 mod mcp_ends;
 mod recorded;
+mod pages;
 mod records;
 mod run;
 mod run_output;
