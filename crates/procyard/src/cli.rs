@@ -260,6 +260,10 @@ pub(crate) struct ExportOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct GcOptions {
+    /// Say it as one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
     /// How long ago a session must have ended, in days [default: retention.log_days, which is 14]
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u64).range(0..=36_500))]
     pub(crate) older_than: Option<u64>,
@@ -273,6 +277,10 @@ pub(crate) struct GcOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorOptions {
+    /// Say it as one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
     #[command(flatten)]
     pub(crate) config: ConfigOptions,
 

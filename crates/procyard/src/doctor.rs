@@ -10,8 +10,11 @@ use nix::unistd::{AccessFlags, access};
 use procyard_core::Limits;
 use procyard_host::{CgroupVersion, ContainmentReport, HostOptions, HostRunner};
 use procyard_runner::{Runner as _, Tier};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 
 use crate::cli::DoctorOptions;
+use crate::config::Effective;
 use crate::say::print;
 use crate::{exit, log};
 
@@ -31,29 +34,84 @@ pub(crate) async fn doctor(options: DoctorOptions) -> ExitCode {
     };
     let (data_dir, configured) = match set_up() {
         Ok(set_up) => set_up,
+        Err(error) if options.json => return exit::fault_as_json(&error),
         Err(error) => return exit::fault(&error),
     };
-    let mut text = format!("procyard       {}\n", env!("CARGO_PKG_VERSION"));
-    let options = HostOptions { try_on_request: true, ..HostOptions::default() };
-    let contained = match HostRunner::start(options).await {
+    let host = HostOptions { try_on_request: true, ..HostOptions::default() };
+    let found = match HostRunner::start(host).await {
         Ok(runner) => {
-            text.push_str(&containment(&runner.report()));
-            text.push_str(&enforcement(&runner.report()));
-            text.push_str(&terminals(runner.capabilities().terminals));
+            let found = (runner.report(), runner.capabilities().terminals);
             runner.shutdown().await;
-            true
+            Ok(found)
+        }
+        Err(error) => Err(error.to_string()),
+    };
+    let text = if options.json {
+        format!("{}\n", as_json(&found, &data_dir, &configured))
+    } else {
+        as_text(&found, &data_dir, &configured)
+    };
+    print(std::io::stdout(), text);
+    if found.is_ok() { ExitCode::SUCCESS } else { UNCONTAINED.into() }
+}
+
+/// What contains commands here and whether they can have terminals, or why nothing does.
+type Found = Result<(ContainmentReport, bool), String>;
+
+fn as_text(found: &Found, data_dir: &Path, configured: &Effective) -> String {
+    let mut text = format!("procyard       {}\n", env!("CARGO_PKG_VERSION"));
+    match found {
+        Ok((report, built_in)) => {
+            text.push_str(&containment(report));
+            text.push_str(&enforcement(report));
+            text.push_str(&row("terminals", terminals(*built_in).err().unwrap_or("yes")));
         }
         Err(error) => {
             text.push_str(&row("containment", format_args!("none: {error}")));
             text.push_str(&row("", "nothing will be started here that could escape"));
-            false
         }
-    };
-    text.push_str(&data_directory(&data_dir));
+    }
+    text.push_str(&row("data directory", in_words(data_dir, &data_directory(data_dir))));
     text.push_str(&limits(&configured.limits));
     text.push_str(&row("configuration", file(configured.file.as_deref())));
-    print(std::io::stdout(), text);
-    if contained { ExitCode::SUCCESS } else { UNCONTAINED.into() }
+    text
+}
+
+fn as_json(found: &Found, data_dir: &Path, configured: &Effective) -> Value {
+    fn possible(what: Result<impl Serialize, impl Display>) -> Value {
+        match what {
+            Ok(how) => json!({"possible": true, "how": how}),
+            Err(why) => json!({"possible": false, "why": why.to_string()}),
+        }
+    }
+    let contained = found.as_ref().map(|(report, _)| report.tier.as_str());
+    let mut value = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "containment": possible(contained),
+        "data_directory": {"path": data_dir, "usable": possible(data_directory(data_dir).map(|()| "writable"))},
+        "configuration": configured.file,
+    });
+    if let Ok((report, built_in)) = found {
+        let version = |version: &CgroupVersion| match version {
+            CgroupVersion::Two => "cgroup v2",
+            CgroupVersion::One => "cgroup v1",
+        };
+        let unavailable: Map<_, _> =
+            report.unavailable.iter().map(|(tier, why)| (tier.to_string(), json!(why))).collect();
+        let on_request: Vec<_> = report.on_request.iter().map(ToString::to_string).collect();
+        for (name, field) in [
+            ("on_request", json!(on_request)),
+            ("unavailable", Value::Object(unavailable)),
+            ("kernel", json!(report.kernel)),
+            ("memory_limit", possible(report.memory_limit.as_ref().map(version))),
+            ("process_limit", possible(report.process_limit.as_ref().map(version))),
+            ("signal_scope", possible(report.signal_scope.as_ref().map(|()| "landlock"))),
+            ("terminals", possible(terminals(*built_in).map(|()| "devpts"))),
+        ] {
+            value[name] = field;
+        }
+    }
+    value
 }
 
 /// A line with its subject; without one it goes on with the line before.
@@ -129,30 +187,30 @@ fn mass_kill(tier: &Tier) -> &'static str {
     }
 }
 
-fn terminals(built_in: bool) -> String {
-    let says = match (built_in, Path::new("/dev/ptmx").exists()) {
-        (true, true) => "yes",
-        (true, false) => "no: there is no /dev/ptmx here; mount devpts",
-        (false, _) => "no: this build has pipes only",
-    };
-    row("terminals", says)
+fn terminals(built_in: bool) -> Result<(), &'static str> {
+    match (built_in, Path::new("/dev/ptmx").exists()) {
+        (true, true) => Ok(()),
+        (true, false) => Err("no: there is no /dev/ptmx here; mount devpts"),
+        (false, _) => Err("no: this build has pipes only"),
+    }
 }
 
-fn data_directory(data_dir: &Path) -> String {
+/// Whether sessions can be kept there, or why not.
+fn data_directory(data_dir: &Path) -> Result<(), String> {
     // The directory need not be there yet: the nearest one that is decides.
     let existing = data_dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
     let usable = AccessFlags::W_OK | AccessFlags::X_OK;
-    let says = if !existing.is_dir() {
-        format!("{} (not usable: {} is not a directory)", data_dir.display(), existing.display())
+    if !existing.is_dir() {
+        Err(format!("not usable: {} is not a directory", existing.display()))
     } else if access(existing, usable).is_ok() {
-        format!("{} (writable)", data_dir.display())
+        Ok(())
     } else {
-        format!(
-            "{} (not writable: nothing will be started; name another with --data-dir)",
-            data_dir.display()
-        )
-    };
-    row("data directory", says)
+        Err("not writable: nothing will be started; name another with --data-dir".to_owned())
+    }
+}
+
+fn in_words(data_dir: &Path, usable: &Result<(), String>) -> String {
+    format!("{} ({})", data_dir.display(), usable.as_ref().err().map_or("writable", String::as_str))
 }
 
 fn file(file: Option<&Path>) -> String {

@@ -10,10 +10,11 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context as _;
 use procyard_core::{Limits, SessionId};
 use procyard_manifest::{SessionError, SessionRoot};
+use serde_json::{Map, json};
 
 use crate::cli::GcOptions;
 use crate::config::Flag;
-use crate::say::say;
+use crate::say::{print, say};
 use crate::session::anchor;
 use crate::{exit, log};
 
@@ -51,6 +52,16 @@ pub(crate) async fn gc(options: GcOptions) -> ExitCode {
             .context("the removal failed")?
     };
     match collected.await {
+        Ok(found) if options.json => {
+            let failed: Map<_, _> = found
+                .failed
+                .iter()
+                .map(|(session, error)| (session.to_string(), json!(format!("{error:#}"))))
+                .collect();
+            let report = json!({"removed": found.removed, "kept": found.kept, "failed": failed});
+            print(std::io::stdout(), format_args!("{report}\n"));
+            if found.failed.is_empty() { ExitCode::SUCCESS } else { exit::FAULT.into() }
+        }
         Ok(found) => {
             for (session, error) in &found.failed {
                 say(format_args!("session {session} could not be removed: {error:#}"));
@@ -58,6 +69,7 @@ pub(crate) async fn gc(options: GcOptions) -> ExitCode {
             say(format_args!("{} sessions removed, {} kept", found.removed, found.kept));
             if found.failed.is_empty() { ExitCode::SUCCESS } else { exit::FAULT.into() }
         }
+        Err(error) if options.json => exit::fault_as_json(&error),
         Err(error) => exit::fault(&error),
     }
 }

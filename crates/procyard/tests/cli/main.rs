@@ -21,6 +21,7 @@ mod mcp_ends;
 mod mcp_resources;
 mod mcp_tasks;
 mod recorded;
+mod pages;
 mod records;
 mod run;
 mod run_output;
