@@ -3,7 +3,6 @@
 //! The targets are those of `fuzz/`, in a workspace of its own that is built for fuzzing alone.
 
 #![expect(clippy::expect_used, reason = "what a target builds on is there, or the test fails")]
-#![allow(clippy::panic, reason = "a target fails by panicking")]
 
 #[path = "../../../fuzz/src/targets/mod.rs"]
 mod targets;

@@ -80,11 +80,12 @@ fn read_all(reader: &SpoolReader) -> Vec<(u64, u8)> {
             Ok(page) => {
                 assert!(page.next_cursor > cursor && page.next_cursor <= page.total_bytes);
                 for span in &page.spans {
-                    assert!(span.cursor >= cursor, "a span before the page");
-                }
-                if page.gaps.is_empty() {
-                    let at = page.start_cursor;
-                    bytes.extend((at..).zip(page.bytes.iter().copied()));
+                    assert!(
+                        span.cursor >= cursor && span.cursor < page.next_cursor,
+                        "a span outside its page"
+                    );
+                    let part = &page.bytes[span.offset..span.offset + span.len];
+                    bytes.extend((span.cursor..).zip(part.iter().copied()));
                 }
                 cursor = page.next_cursor;
             }

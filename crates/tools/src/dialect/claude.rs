@@ -268,14 +268,14 @@ impl Claude {
 
     async fn stop(&self, handle: Handle, field: &str, telling: &mut Telling) -> Result<Answer, PublicError> {
         let handle = self.known(handle, field)?;
-        let snapshot = |error: PublicError| renamed(error, &[("process_id", field)]);
+        let named = |error: PublicError| renamed(error, &[("process_id", field)]);
         let before = self
             .toolbox
             .supervisor()
             .snapshot(self.toolbox.owner(), &handle)
-            .map_err(|error| snapshot(error.public()))?;
+            .map_err(|error| named(error.public()))?;
         let native = StopArguments { process_id: handle, mode: None, grace_ms: None };
-        let answer = stop::stop(&self.toolbox, native, telling).await.map_err(snapshot)?;
+        let answer = stop::stop(&self.toolbox, native, telling).await.map_err(named)?;
         let result: StopResult = answer.result()?;
         let command = command_of(&before);
         let id = handle.reveal();
