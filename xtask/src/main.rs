@@ -16,6 +16,7 @@ mod docs;
 mod fmt;
 mod layers;
 mod mcp_sdk;
+mod nightly;
 mod test;
 
 use std::process::ExitCode;
@@ -51,6 +52,8 @@ enum Verb {
     Deny(deny::Args),
     /// Measure what procyard costs, against baselines of the same run
     Bench(bench::Args),
+    /// Run the long settings of the tests, in release
+    Nightly(nightly::Args),
     /// Make the Python environment that the MCP SDK test runs in
     McpSdk,
 }
@@ -67,6 +70,7 @@ impl Verb {
             Self::Doc => doc::run(),
             Self::Deny(args) => deny::run(args),
             Self::Bench(args) => bench::run(args),
+            Self::Nightly(args) => nightly::run(args),
             Self::McpSdk => mcp_sdk::run(),
         }
     }
