@@ -20,6 +20,7 @@ mod mcp_conformance;
 mod mcp_node;
 mod mcp_sdk;
 mod mutants;
+mod nightly;
 mod test;
 
 use std::process::ExitCode;
@@ -59,6 +60,8 @@ enum Verb {
     Mutants(mutants::Args),
     /// Feed a target with inputs made from the code's coverage
     Fuzz(fuzz::Args),
+    /// Run the long settings of the tests, in release
+    Nightly(nightly::Args),
     /// Make the environments that the tests with the official MCP SDKs run in
     McpSdk,
     /// Run the official MCP conformance suite against the tools over HTTP
@@ -79,6 +82,7 @@ impl Verb {
             Self::Bench(args) => bench::run(args),
             Self::Mutants(args) => mutants::run(args),
             Self::Fuzz(args) => fuzz::run(args),
+            Self::Nightly(args) => nightly::run(args),
             Self::McpSdk => mcp_sdk::run(),
             Self::McpConformance => mcp_conformance::run(),
         }

@@ -33,6 +33,8 @@ pub(crate) struct Record {
     pub(crate) reservation: Option<Reservation>,
     /// The bytes on disk of a completed one.
     pub(crate) retained: Option<Retained>,
+    /// It was handed over while it was starting, which is said once it runs.
+    pub(crate) hand_over_unsaid: bool,
     /// Its place in the order of completion, once it is terminal.
     pub(crate) completion: Option<u64>,
     /// Whether its end was announced.

@@ -38,6 +38,7 @@ pub(crate) async fn give(
         let ended = || SupervisorError::StdinClosed(StdinClosed::Ended(entry.state()));
         entry.orders.send(Order::Resize { size, done }).await.map_err(|_| ended())?;
         answered(&entry, answer).await.ok_or_else(ended)??;
+        entry.still_of(owner)?;
     }
     let accepted_bytes = request.data.len() as u64;
     let mut pending_bytes = 0;
@@ -96,5 +97,12 @@ pub(crate) async fn room(
     shared.admit_calls()?;
     let entry = shared.find(owner, handle)?;
     let input = check(&entry, 0)?;
-    input.room().await.map_err(|error| explain(&entry, error))
+    let mut life = entry.life.subscribe();
+    let room = tokio::select! {
+        room = input.room() => room.map_err(|error| explain(&entry, error)),
+        // What it resolves to is a lock on the state: it is dropped in here.
+        () = async { let _ = life.wait_for(|life| life.owner != owner).await; } => Err(SupervisorError::NotFound),
+    };
+    entry.still_of(owner)?;
+    room
 }

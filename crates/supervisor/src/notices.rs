@@ -76,9 +76,13 @@ pub(crate) fn learnt(shared: &Arc<Shared>, owner: Owner, handles: &[Handle]) {
 }
 
 impl Shared {
-    /// The notices of this owner's evicted processes, with their places in the order of completion.
+    /// The notices of this owner's evicted processes, with their places in the order of completion; none of a loop that
+    /// was closed.
     fn unclaimed_of(&self, owner: Owner) -> Vec<(u64, Due)> {
         let registry = self.registry();
+        if registry.closed_loops.contains(&owner) {
+            return Vec::new();
+        }
         let mine = registry.unclaimed.iter().filter(|entry| entry.owner() == owner);
         let due = mine.filter_map(|entry| entry.pending_notice());
         due.map(|(completion, notice)| (completion, Due { sequence: 0, notice })).collect()
@@ -87,6 +91,9 @@ impl Shared {
     /// Takes out those of this owner's evicted processes that it was told of.
     fn take_unclaimed(&self, owner: Owner, told: impl Fn(&Entry) -> bool) -> Vec<Arc<Entry>> {
         let mut registry = self.registry();
+        if registry.closed_loops.contains(&owner) {
+            return Vec::new();
+        }
         let (told, kept) = std::mem::take(&mut registry.unclaimed)
             .into_iter()
             .partition(|entry| entry.owner() == owner && told(entry));

@@ -153,6 +153,7 @@ fn enter(shared: &Shared, registry: &mut Registry, manifest: Manifest, completio
         lease: None,
         reservation: None,
         retained,
+        hand_over_unsaid: false,
         completion: Some(completion),
         // Before this supervisor, or soon, before any call is served.
         announced: true,

@@ -20,13 +20,32 @@ use crate::shared::{Registry, Shared, blocking};
 /// many fit.
 const UNCLAIMED_MAX: usize = 1024;
 
+/// Which of two processes of one owner with the same key the key names: what the owner started itself, the latest of that;
+/// else what it was given first, as at the time of the transfers.
+fn holds_before(one: &Manifest, other: &Manifest) -> bool {
+    let own = |manifest: &Manifest| {
+        manifest.transfers.first().is_none_or(|transfer| transfer.from == manifest.identity.owner)
+    };
+    let given =
+        |manifest: &Manifest| (manifest.transfers.last().map(|transfer| transfer.at), manifest.created_at);
+    match (own(one), own(other)) {
+        (true, true) => one.created_at > other.created_at,
+        (false, false) => given(one) < given(other),
+        (own, _) => own,
+    }
+}
+
 impl Registry {
     pub(crate) fn insert(&mut self, entry: Arc<Entry>) {
         let owner = entry.owner();
-        let never_ran = never_ran(&entry.record().manifest);
-        if let Some(key) = entry.record().manifest.command.idempotency.as_ref().filter(|_| !never_ran) {
-            let named = (entry.handle, key.digest.clone());
-            self.idempotent.insert((owner, key.key.clone()), named);
+        let manifest = entry.record().manifest.clone();
+        if let Some(key) = manifest.command.idempotency.as_ref().filter(|_| !never_ran(&manifest)) {
+            let place = (owner, key.key.clone());
+            let holder =
+                self.idempotent.get(&place).and_then(|(handle, _)| self.entries.get(&(owner, *handle)));
+            if !holder.is_some_and(|holder| holds_before(&holder.record().manifest, &manifest)) {
+                self.idempotent.insert(place, (entry.handle, key.digest.clone()));
+            }
         }
         self.entries.insert((owner, entry.handle), entry);
     }

@@ -19,6 +19,7 @@ use procyard_runner::{
 };
 use procyard_spool::Spool;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 use tracing::warn;
 
 use crate::actor::{Actor, MAILBOX, Order, record_intent};
@@ -142,6 +143,10 @@ async fn run(
     entry.course.runs();
     let kind = if background { EventKind::Backgrounded } else { EventKind::Started };
     shared.publish(&entry, kind, State::Running, None);
+    let handed_over = std::mem::take(&mut entry.record().hand_over_unsaid);
+    if handed_over {
+        shared.publish_hand_over(&entry);
+    }
     let claim = Claim { started: Started::New(handle), unclaimed: Some(entry) };
     // Not taken, it is dropped, here or on the way.
     let _ = reply.send(Ok(claim));
@@ -221,6 +226,7 @@ fn admit(
         lease: Some(lease),
         reservation: Some(reservation),
         retained: None,
+        hand_over_unsaid: false,
         completion: None,
         announced: false,
         stall: None,
@@ -425,6 +431,8 @@ fn take_over(
 ) -> Actor {
     let Launched { process, streams, stdin } = launched;
     let process: Arc<dyn Process> = Arc::from(process);
+    // What does not run yet is not quiet.
+    entry.progress.send_modify(|progress| progress.at = Instant::now());
     let drain = Drain::begin(Arc::clone(entry), Arc::clone(&shared.clock), spool, streams, options.pace);
     if let (Some(queue), Some(stdin)) = (entry.input.clone(), stdin) {
         if let Some(input) = options.input {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use procyard_core::{Handle, Owner, Requester, StopKind};
+use procyard_core::{Handle, Owner, Requester, State, StopKind};
 use procyard_manifest::Durability;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -45,9 +45,9 @@ pub(crate) async fn stop(
     }
     match request.kind {
         StopKind::Interrupt => {
-            let _ = tokio::time::timeout(grace, ended(&entry)).await;
+            let _ = tokio::time::timeout(grace, ended_of(owner, &entry)).await;
         }
-        StopKind::Terminate | StopKind::Kill => ended(&entry).await?,
+        StopKind::Terminate | StopKind::Kill => ended_of(owner, &entry).await?,
     }
     entry.snapshot_of(owner).ok_or(SupervisorError::NotFound)
 }
@@ -125,6 +125,17 @@ pub(crate) async fn ended(entry: &Entry) -> Result<(), SupervisorError> {
     entry.waiter(Waits::ForLife).until(settled).await
 }
 
+/// The same for a caller: when the process is given to another owner meanwhile, there is no such process.
+async fn ended_of(owner: Owner, entry: &Entry) -> Result<(), SupervisorError> {
+    let mut life = entry.life.subscribe();
+    tokio::select! {
+        biased;
+        ended = ended(entry) => ended,
+        // What it resolves to is a lock on the state: it is dropped in here.
+        () = async { let _ = life.wait_for(|life| life.owner != owner).await; } => Err(SupervisorError::NotFound),
+    }
+}
+
 /// Makes a yielded process a background one: its owner now gets a notice of its end, and a default deadline is
 /// lifted.
 pub(crate) async fn hand_over(
@@ -143,11 +154,13 @@ pub(crate) async fn hand_over(
         // Of a process that has just ended there is nothing to lift.
         let _ = entry.orders.send(Order::LiftDeadline).await;
     }
-    let newly = {
+    let (newly, starting) = {
         let mut record = entry.record();
         let newly = !record.manifest.background && !record.manifest.handed_over && !entry.is_terminal();
+        let starting = record.manifest.state == State::Starting;
         record.manifest.handed_over |= newly;
-        newly
+        record.hand_over_unsaid |= newly && starting;
+        (newly, starting)
     };
     if newly {
         // Saved with what follows at the latest: a hand-over that a crash forgets has no caller left to tell.
@@ -168,8 +181,12 @@ pub(crate) async fn hand_over(
         if let Err(error) = saved {
             tracing::warn!(handle = ?entry.handle, %error, "a hand-over could not be recorded");
         }
-        shared.publish_hand_over(&entry);
+        // Of a process that is starting it is said once that one runs, by its start.
+        if !starting {
+            shared.publish_hand_over(&entry);
+        }
     }
+    entry.still_of(owner)?;
     Ok(entry.snapshot())
 }
 

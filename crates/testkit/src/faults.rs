@@ -76,9 +76,12 @@ pub enum Failure {
     /// Half of the bytes. A read or vectored write says so, which is no error; of a write of all, half is written, and
     /// then it is `ENOSPC`. Calls without bytes do not fail.
     Short,
+    /// The store, which is foreign code to whoever uses it, panics.
+    Panic,
 }
 
 impl Failure {
+    #[expect(clippy::panic, reason = "a test can ask for a store that panics")]
     fn error(self) -> io::Error {
         // The numbers of Linux, on every architecture.
         io::Error::from_raw_os_error(match self {
@@ -86,6 +89,7 @@ impl Failure {
             Self::NoSpace | Self::Short => 28,
             Self::ReadOnly => 30,
             Self::NoDescriptors => 24,
+            Self::Panic => panic!("the store breaks down"),
         })
     }
 }

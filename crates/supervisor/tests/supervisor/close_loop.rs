@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::common::{Yard, code, options, owner, read_from, target};
-use procyard_core::{ErrorCode, State};
+use procyard_core::{ErrorCode, Limits, State};
 use procyard_supervisor::{InputRequest, Until, WaitMode};
 use procyard_testkit::{DEADLINE, Reaction, Script, StartFault};
 
@@ -84,4 +84,18 @@ async fn a_caller_that_goes_away_cancels_no_stop() {
     let closing = yard.supervisor.close_loop(owner(1));
     assert!(tokio::time::timeout(Duration::from_millis(1), closing).await.is_err());
     tokio::time::timeout(DEADLINE, played.ended()).await.expect("it is killed after its grace");
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_told_nothing_more_not_even_of_what_was_evicted() {
+    let yard =
+        Yard::with_limits(Script::new(), Limits { retained_per_session: 1, ..Limits::default() }).await;
+    for _ in 0..2 {
+        let handle = yard.background().await;
+        yard.runner.last().unwrap().exit(0).await;
+        yard.end(handle).await;
+    }
+    assert_eq!(yard.supervisor.notices(yard.owner).len(), 2);
+    yard.supervisor.close_loop(yard.owner).await.unwrap();
+    assert!(yard.supervisor.notices(yard.owner).is_empty());
 }

@@ -17,11 +17,11 @@ use procyard_supervisor::{Lease, LeftoverPolicy, StartOptions, StopRequest, Supe
 use procyard_testkit::{DEADLINE, Leftover, Reaction, Script};
 
 /// Above everything that a caller may have to wait for: grace, proof bound, drain cap, and the bounds of single calls.
-const BOUND: Duration = Duration::from_secs(60);
+pub(crate) const BOUND: Duration = Duration::from_secs(60);
 
 /// A way through a life.
 #[derive(Debug, Clone, Copy)]
-enum Way {
+pub(crate) enum Way {
     Exits,
     LeavesDescendants,
     WaitsForDescendants,
@@ -31,7 +31,7 @@ enum Way {
     CancelledStart,
 }
 
-const WAYS: [Way; 9] = [
+pub(crate) const WAYS: [Way; 9] = [
     Way::Exits,
     Way::LeavesDescendants,
     Way::WaitsForDescendants,
@@ -55,7 +55,7 @@ const CALLS: [Call; 8] = [
 ];
 
 impl Way {
-    fn script(self) -> Script {
+    pub(crate) fn script(self) -> Script {
         let leftover =
             |end_after| Leftover { count: 2, on_terminate: Reaction::Ignore, end_after, hold_output: true };
         let exits = Script::new().stdout("out").exit(3);
@@ -68,7 +68,7 @@ impl Way {
         }
     }
 
-    fn options(self) -> StartOptions {
+    pub(crate) fn options(self) -> StartOptions {
         let deadline = matches!(self, Way::TimesOut).then_some(Duration::from_secs(1));
         let leftovers = match self {
             Way::WaitsForDescendants => LeftoverPolicy::Wait,

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::common::{Yard, eventually, options, read_from, target};
-use procyard_core::{Limits, NotificationId, State, StopKind};
+use procyard_core::{EventKind, Limits, NotificationId, State, StopKind};
 use procyard_supervisor::{StartOptions, Until, WaitMode};
-use procyard_testkit::{DEADLINE, Script};
+use procyard_testkit::{DEADLINE, Script, StartFault};
 
 fn pending(yard: &Yard) -> Vec<NotificationId> {
     yard.supervisor.notices(yard.owner).iter().map(|notice| notice.id).collect()
@@ -240,4 +240,29 @@ async fn a_stall_that_was_not_told_goes_with_the_end() {
     assert_eq!(pending(&yard).len(), 1);
     yard.stop(handle, StopKind::Kill, DEADLINE).await.unwrap();
     assert!(pending(&yard).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_that_takes_long_is_no_stall() {
+    let yard = Yard::new(Script::new().start_fault(StartFault::Slow(Duration::from_secs(10)))).await;
+    let stall_window = Some(Duration::from_secs(3));
+    yard.start(StartOptions { stall_window, ..options() }).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(pending(&yard).is_empty(), "it runs for two seconds");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(pending(&yard).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hand_over_of_what_is_starting_is_said_once_it_runs() {
+    let yard = Yard::new(Script::new().start_fault(StartFault::Slow(Duration::from_secs(3)))).await;
+    let hand_over = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let handle = yard.supervisor.list(yard.owner)[0].identity.handle;
+        yard.supervisor.hand_over(yard.owner, &handle, false).await.unwrap()
+    };
+    let (handle, snapshot) = tokio::join!(yard.start(options()), hand_over);
+    assert_eq!((snapshot.state, snapshot.handed_over), (State::Starting, true));
+    let events = yard.events(handle, 2).await;
+    assert_eq!(events, [(EventKind::Started, State::Running), (EventKind::Backgrounded, State::Running)]);
 }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::common::{Yard, code, eventually, full_disk, options, owner, read_from, target};
+use crate::common::{Yard, code, eventually, full_disk, options, owner, read_from, target, with_stdin};
 use procyard_core::{ErrorCode, Limits, StopKind};
 use procyard_supervisor::{
     CommandRecord, IdempotencyRecord, InputRequest, StartOptions, StopRequest, Until, WaitMode,
 };
-use procyard_testkit::{DEADLINE, Faults, Script};
+use procyard_testkit::{DEADLINE, Faults, Reaction, Script};
 
 fn keyed(key: &str) -> StartOptions {
     let record = IdempotencyRecord { key: key.to_owned(), digest: "digest".to_owned() };
@@ -185,4 +185,42 @@ async fn notices_of_evicted_processes_follow_and_those_of_other_loops_stay() {
     eventually("two are evicted", || yard.supervisor.list(owner(3)).is_empty()).await;
     yard.supervisor.transfer(owner(1), owner(2)).await.unwrap();
     assert_eq!([handles(1), handles(2), handles(3)], [vec![], vec![told[0]], vec![told[1]]]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_and_a_wait_for_room_learn_at_once_that_it_was_given_away() {
+    let limits = Limits { pending_input_bytes: 80_000, ..Limits::default() };
+    let yard = Yard::with_limits(Script::new().on_terminate(Reaction::Ignore), limits).await;
+    let handle = yard.start(with_stdin()).await;
+    for _ in 0..2 {
+        let request = InputRequest { data: vec![0; 60_000], ..InputRequest::default() };
+        yard.supervisor.input(owner(1), &handle, request).await.unwrap();
+        // The pipe takes what it holds.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let began = tokio::time::Instant::now();
+    let (stopped, room, moved) = tokio::join!(
+        yard.stop(handle, StopKind::Terminate, DEADLINE),
+        yard.supervisor.input_room(owner(1), &handle),
+        async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            yard.supervisor.transfer(owner(1), owner(2)).await
+        }
+    );
+    assert_eq!(moved.unwrap().moved, [handle]);
+    assert_eq!((code(stopped), code(room)), (ErrorCode::NotFound, ErrorCode::NotFound));
+    assert!(began.elapsed() < Duration::from_secs(2), "neither waits for the end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_names_after_a_restart_what_it_named_before() {
+    let yard = Yard::new(Script::new()).await;
+    let own = yard.try_start_as(owner(2), keyed("k")).await.unwrap();
+    let given = yard.try_start_as(owner(1), keyed("k")).await.unwrap();
+    yard.supervisor.transfer(owner(1), owner(2)).await.unwrap();
+    let key = IdempotencyRecord { key: "k".to_owned(), digest: "digest".to_owned() };
+    assert_ne!(own, given);
+    assert_eq!(yard.supervisor.find_idempotent(owner(2), &key).unwrap(), Some(own));
+    let next = yard.restarted().await;
+    assert_eq!(next.supervisor.find_idempotent(owner(2), &key).unwrap(), Some(own));
 }

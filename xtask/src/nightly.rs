@@ -1,0 +1,98 @@
+//! `nightly`: the long settings of the whole workspace, in release: what a change does not wait for and a night has time for.
+//!
+//! Not for anything that a change must pass: that is `ci`.
+
+use anyhow::bail;
+use clap::ValueEnum;
+
+use crate::command;
+
+/// What `nightly` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What to run; everything when none is named
+    #[arg(value_enum)]
+    parts: Vec<Part>,
+}
+
+/// The parts, in the order they run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// 100,000 cases of the supervisor against its model
+    Model,
+    /// A thousand sudden deaths of the writers of manifests, journal and spool
+    Crashes,
+    /// Each kept byte of a spool damaged
+    Damage,
+    /// 400 losses by chance at each step of what is stored
+    PowerCuts,
+}
+
+/// One run of `cargo test`.
+struct Run {
+    package: &'static str,
+    test: &'static str,
+    filter: &'static str,
+    ignored: bool,
+    setting: Option<(&'static str, &'static str)>,
+}
+
+impl Run {
+    const fn new(package: &'static str, test: &'static str, filter: &'static str) -> Self {
+        Self { package, test, filter, ignored: false, setting: None }
+    }
+
+    const fn ignored(package: &'static str, test: &'static str, filter: &'static str) -> Self {
+        Self { ignored: true, ..Self::new(package, test, filter) }
+    }
+
+    const fn set(self, name: &'static str, value: &'static str) -> Self {
+        Self { setting: Some((name, value)), ..self }
+    }
+}
+
+const LOSSES: &str = "PROCYARD_TEST_LOSSES";
+
+impl Part {
+    fn runs(self) -> Vec<Run> {
+        match self {
+            Self::Model => vec![
+                Run::new("procyard-supervisor", "supervisor", "model::")
+                    .set("PROCYARD_TEST_MODEL_CASES", "100000"),
+            ],
+            Self::Crashes => vec![
+                Run::ignored("procyard-manifest", "crash", "a_thousand"),
+                Run::ignored("procyard-journal", "crash", "a_thousand"),
+                Run::ignored("procyard-spool", "crash", "a_thousand"),
+            ],
+            Self::Damage => vec![Run::ignored("procyard-spool", "damage", "")],
+            Self::PowerCuts => vec![
+                Run::new("procyard-spool", "power_cut", "").set(LOSSES, "400"),
+                Run::new("procyard-manifest", "power_cut", "").set(LOSSES, "400"),
+                Run::new("procyard-supervisor", "supervisor", "power_cut::").set(LOSSES, "400"),
+            ],
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let parts = if args.parts.is_empty() { Part::value_variants() } else { &args.parts };
+    let mut failed = Vec::new();
+    for part in parts {
+        for run in part.runs() {
+            let mut cargo =
+                command::cargo(["test", "--release", "--package", run.package, "--test", run.test, "--"]);
+            cargo.args((!run.filter.is_empty()).then_some(run.filter));
+            cargo.args(run.ignored.then_some("--ignored"));
+            cargo.envs(run.setting);
+            if let Some((name, value)) = run.setting {
+                eprintln!("with {name}={value}");
+            }
+            // The other parts have a night, too.
+            if let Err(error) = command::run(&mut cargo) {
+                failed.push(format!("{part:?}: {error:#}"));
+            }
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { bail!("{}", failed.join("; ")) }
+}
