@@ -1,4 +1,5 @@
 //! What the client makes of answers, good and bad, from a service that says what a test wants it to.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::path::Path;
 use std::time::Duration;

@@ -124,6 +124,14 @@ impl Course {
         });
     }
 
+    /// Silence counts from here on, and not from before.
+    pub(crate) fn rest_from(&self, at: Instant) {
+        self.change(|standing| {
+            standing.progress.at = at;
+            true
+        });
+    }
+
     /// The command was executed.
     pub(crate) fn runs(&self) {
         self.change(|standing| {

@@ -8,6 +8,7 @@ use procyard_core::{Handle, Owner};
 use tokio::sync::oneshot;
 
 use crate::actor::Order;
+use crate::course::Waits;
 use crate::entry::Entry;
 use crate::shared::Shared;
 use crate::stop::answered;
@@ -97,11 +98,12 @@ pub(crate) async fn room(
     shared.admit_calls()?;
     let entry = shared.find(owner, handle)?;
     let input = check(&entry, 0)?;
-    let mut life = entry.life.subscribe();
+    let mut given_away = entry.waiter(Waits::ForLife);
     let room = tokio::select! {
         room = input.room() => room.map_err(|error| explain(&entry, error)),
-        // What it resolves to is a lock on the state: it is dropped in here.
-        () = async { let _ = life.wait_for(|life| life.owner != owner).await; } => Err(SupervisorError::NotFound),
+        () = given_away.until(|standing| (standing.life.owner != owner).then_some(())) => {
+            Err(SupervisorError::NotFound)
+        }
     };
     entry.still_of(owner)?;
     room

@@ -432,7 +432,7 @@ fn take_over(
     let Launched { process, streams, stdin } = launched;
     let process: Arc<dyn Process> = Arc::from(process);
     // What does not run yet is not quiet.
-    entry.progress.send_modify(|progress| progress.at = Instant::now());
+    entry.course.rest_from(Instant::now());
     let drain = Drain::begin(Arc::clone(entry), Arc::clone(&shared.clock), spool, streams, options.pace);
     if let (Some(queue), Some(stdin)) = (entry.input.clone(), stdin) {
         if let Some(input) = options.input {

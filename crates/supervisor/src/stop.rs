@@ -117,22 +117,22 @@ pub(crate) async fn answered<T>(entry: &Entry, answer: oneshot::Receiver<T>) -> 
 
 /// Resolves when the process is terminal, or with an error when its tree could not be proven empty in time.
 pub(crate) async fn ended(entry: &Entry) -> Result<(), SupervisorError> {
-    let settled = |standing: &Standing| match standing.life {
-        life if life.state.is_terminal() => Some(Ok(())),
-        life if life.teardown_failed => Some(Err(SupervisorError::TeardownFailed)),
-        _ => None,
-    };
     entry.waiter(Waits::ForLife).until(settled).await
 }
 
 /// The same for a caller: when the process is given to another owner meanwhile, there is no such process.
 async fn ended_of(owner: Owner, entry: &Entry) -> Result<(), SupervisorError> {
-    let mut life = entry.life.subscribe();
-    tokio::select! {
-        biased;
-        ended = ended(entry) => ended,
-        // What it resolves to is a lock on the state: it is dropped in here.
-        () = async { let _ = life.wait_for(|life| life.owner != owner).await; } => Err(SupervisorError::NotFound),
+    let settled_or_given_away = |standing: &Standing| {
+        settled(standing).or_else(|| (standing.life.owner != owner).then_some(Err(SupervisorError::NotFound)))
+    };
+    entry.waiter(Waits::ForLife).until(settled_or_given_away).await
+}
+
+fn settled(standing: &Standing) -> Option<Result<(), SupervisorError>> {
+    match standing.life {
+        life if life.state.is_terminal() => Some(Ok(())),
+        life if life.teardown_failed => Some(Err(SupervisorError::TeardownFailed)),
+        _ => None,
     }
 }
 
