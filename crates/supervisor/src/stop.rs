@@ -241,6 +241,7 @@ mod tests {
             lease: None,
             reservation: None,
             retained: None,
+            hand_over_unsaid: false,
             completion: Some(1),
             announced: true,
             stall: None,

@@ -17,10 +17,10 @@ use procyard_supervisor::{
     CompletionNotifier, Lease, LifecyclePublisher, Notice, ServiceError, Services, Started, StopRequest,
     Supervisor, SupervisorError,
 };
-use procyard_testkit::{Failure, Fault, Faults, FaultyDir, LosingStore, Operation, ScriptedRunner};
+use procyard_testkit::{Failure, Fault, Faults, FaultyDir, Journal, LosingStore, Operation, ScriptedRunner};
 use tokio::sync::watch;
 
-use crate::common::{Journal, Yard, eventually, origin, owner};
+use crate::common::{Yard, eventually, origin, owner};
 use crate::fault_matrix::{BOUND, WAYS, Way};
 use procyard_runner::{CommandSpec, ProcessRequest, Runner as _};
 
@@ -193,7 +193,7 @@ impl Case {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let said = |handle: Handle| -> BTreeSet<EventId> {
             let journals = [&self.services.journal, &after.journal];
-            journals.iter().flat_map(|journal| journal.completions(handle)).collect()
+            journals.iter().flat_map(|journal| journal.ends_of(handle)).collect()
         };
         let noticed = |handle: Handle| {
             let journals = [&self.services.journal, &after.journal];
@@ -211,7 +211,7 @@ impl Case {
             assert!(spool || manifest.spool.total_bytes == 0 || manifest.storage_degraded, "{manifest:?}");
         }
         for journal in [&self.services.journal, &after.journal] {
-            let events = journal.events.lock().unwrap();
+            let events = journal.events();
             for process in events.iter().map(|event| event.identity.handle) {
                 let mine: Vec<_> = events.iter().filter(|event| event.identity.handle == process).collect();
                 let ends = |kind| matches!(kind, EventKind::Completed | EventKind::Lost);
@@ -319,11 +319,11 @@ fn a_restore_at_any_call_of_which_the_store_breaks_is_refused_or_whole() {
                 faults.heal();
                 let next = supervisor(&store, &faults, &services).await.unwrap();
                 tokio::time::sleep(Duration::from_secs(1)).await;
-                let list = next.list(owner(1));
-                assert_eq!(list.len(), 2);
-                for process in list {
+                let found = next.list(owner(1));
+                assert_eq!(found.len(), 2);
+                for process in found {
                     let ids: BTreeSet<_> =
-                        services.journal.completions(process.identity.handle).into_iter().collect();
+                        services.journal.ends_of(process.identity.handle).into_iter().collect();
                     // The end of the other one was said before.
                     let lost = process.state == State::LostOnRestore;
                     assert!(ids.len() <= 1 && (!lost || ids.len() == 1), "its end is said under one id");

@@ -340,7 +340,7 @@ fn state_of(yard: &Yard, handle: Handle, played: Option<&Played>) -> String {
     let acts = played.map(|played| (played.signals(), played.sizes(), played.survivors()));
     let mut files = yard.files();
     files.retain(|name| [manifest_name(&handle), spool_name(&handle)].contains(name));
-    let events = yard.journal.events.lock().unwrap();
+    let events = yard.journal.events();
     let said: Vec<_> = events.iter().filter(|event| event.identity.handle == handle).collect();
     format!("{list:?} {notices:?} {key:?} {acts:?} {files:?} {said:?}")
 }

@@ -10,7 +10,7 @@ async fn a_completed_process_is_gone_from_memory_and_disk() {
     let handle = yard.start(options()).await;
     yard.end(handle).await;
     let name = handle.reveal();
-    eventually("it is published", || yard.journal.events.lock().unwrap().len() == 2).await;
+    eventually("it is published", || yard.journal.events().len() == 2).await;
     yard.supervisor.learnt(yard.owner, &[handle]);
     yard.supervisor.remove(yard.owner, &handle).await.unwrap();
     let again = yard.supervisor.remove(yard.owner, &handle).await.unwrap_err();

@@ -103,7 +103,7 @@ impl Crowd {
         let journal = Arc::clone(&self.yard.journal);
         let count = self.handles.len();
         eventually("all is said", || journal.noticed().len() == count).await;
-        let said = || journal.events.lock().unwrap().len();
+        let said = || journal.events().len();
         eventually("all events are out", || said() == 2 * count).await;
         // The marks of what was said are written.
         tokio::time::sleep(Duration::from_secs(1)).await;
