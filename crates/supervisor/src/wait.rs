@@ -153,7 +153,8 @@ async fn quiet(
         let due = at.checked_add(quiet).into_iter().chain(end).min();
         let more = |standing: &Standing| {
             let over = is_over(standing, owner) || standing.closed;
-            (over || standing.progress.total_bytes != total_bytes).then_some(over)
+            let Progress { total_bytes: total, at: last } = standing.progress;
+            (over || (total, last) != (total_bytes, at)).then_some(over)
         };
         tokio::select! {
             biased;
