@@ -579,6 +579,6 @@ async fn a_start_whose_result_nobody_took_ends_what_it_started() {
         // Its caller goes without having looked.
     }
     let handle = yard.supervisor.list(yard.owner)[0].identity.handle;
-    assert_eq!(yard.end(handle).await.state, State::Terminated);
+    assert_eq!(yard.end(handle).await.state, State::Killed);
     assert!(yard.supervisor.has_pending(yard.owner));
 }
