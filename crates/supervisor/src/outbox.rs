@@ -343,6 +343,27 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn what_comes_when_there_is_room_again_waits_behind_what_found_none() {
+        let outbox = Arc::new(Outbox::new());
+        let (numbers, stop) = (Arc::new(Numbers::default()), CancellationToken::new());
+        numbers.happen(&outbox, CAPACITY as u64 + 1);
+        for number in 0..10 {
+            assert_eq!(outbox.pop(), Some(number));
+            numbers.given(number).await;
+        }
+        numbers.happen(&outbox, 3);
+        numbers.accepts.store(true, Ordering::SeqCst);
+        let delivering = {
+            let (outbox, numbers, stop) = (Arc::clone(&outbox), Arc::clone(&numbers), stop.clone());
+            tokio::spawn(async move { outbox.deliver(stop, numbers).await })
+        };
+        outbox.flushed().await;
+        assert_eq!(*numbers.taken.lock().unwrap(), (0..CAPACITY as u64 + 4).collect::<Vec<_>>());
+        stop.cancel();
+        delivering.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_service_that_takes_nothing_for_ever_ends_with_the_session() {
         let outbox = Arc::new(Outbox::new());
         let (numbers, stop) = (Arc::new(Numbers::default()), CancellationToken::new());

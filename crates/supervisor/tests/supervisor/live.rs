@@ -61,11 +61,13 @@ async fn a_view_that_is_behind_sees_the_newest_total_once() {
 #[tokio::test(start_paused = true)]
 async fn what_a_view_lost_is_counted_and_is_in_the_journal() {
     let yard = Yard::new(Script::new().exit(0)).await;
-    let mut view = yard.supervisor.subscribe(owner(1)).unwrap();
+    let [mut view, mut keeping_up] = [(); 2].map(|()| yard.supervisor.subscribe(owner(1)).unwrap());
     let lives = LIVE_EVENTS_MAX / 2 + 20;
     for _ in 0..lives {
         let handle = yard.start(StartOptions { background: true, ..options() }).await;
         yard.end(handle).await;
+        assert_eq!(kind(next(&mut keeping_up).await), EventKind::Backgrounded);
+        assert_eq!(kind(next(&mut keeping_up).await), EventKind::Completed);
     }
     eventually("everything is published", || yard.journal.events().len() == lives * 2).await;
     yard.supervisor.shutdown().await;

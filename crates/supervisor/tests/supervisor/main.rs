@@ -6,6 +6,7 @@ mod common;
 mod attend;
 mod close_loop;
 mod drain;
+mod ends;
 mod fault_matrix;
 mod fault_matrix_outside;
 mod idempotent;

@@ -48,6 +48,7 @@ async fn a_start_that_cannot_be_recorded_as_running_is_undone() {
         assert_eq!(yard.runner.last().unwrap().survivors(), 0, "it is gone before the start says so");
         let list = yard.supervisor.list(yard.owner);
         assert_eq!(list[0].state, State::Failed);
+        assert!(list[0].outcome.as_ref().unwrap().wait_status.is_some(), "how its leader ended is known");
         assert_eq!(stored(&yard, list[0].identity.handle).state, State::Failed);
         let handle = yard.start(options()).await;
         assert!(yard.supervisor.snapshot(yard.owner, &handle).is_ok(), "the slot came back");
