@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use nix::fcntl::{Flock, FlockArg};
+use procyard_client::Client;
 use procyard_server::http::{Listener, ServiceOptions, SessionHost};
 use tokio_util::sync::CancellationToken;
 
@@ -50,7 +51,8 @@ async fn run(options: &ServeOptions) -> anyhow::Result<()> {
     let workspace = workspace(options)?;
     let _only = lock(&data_dir)?;
     let keep = gc::days(configured.config.retention.log_days);
-    let (listeners, service) = listen(&data_dir, &configured).await?;
+    let socket = configured.config.server.socket.clone().unwrap_or_else(|| data_dir.join(SOCKET));
+    let (listeners, service) = listen(&data_dir, &socket, &configured).await?;
     let addresses = listeners.iter().map(Listener::address).collect::<Result<Vec<_>, _>>()?;
     let host = Arc::new(Host::new(data_dir.clone(), configured, workspace).await?);
     tokio::select! {
@@ -61,17 +63,29 @@ async fn run(options: &ServeOptions) -> anyhow::Result<()> {
         }
     }
     let collecting = tokio::spawn(collect(data_dir, keep, stop.clone()));
-    say(format_args!("ready on {}", addresses.join(" and ")));
-    notify::tell("READY=1");
-    let stopping = stop.clone();
-    let told = tokio::spawn(async move {
-        stopping.cancelled().await;
-        notify::tell("STOPPING=1");
-    });
-    let served = procyard_server::http::serve(listeners, host, service, stop.clone()).await;
+    let serving = procyard_server::http::serve(listeners, host, service, stop.clone());
+    tokio::pin!(serving);
+    let served = tokio::select! {
+        served = &mut serving => served,
+        answered = Client::unix(socket).health() => {
+            if answered.is_ok() {
+                say(format_args!("ready on {}", addresses.join(" and ")));
+                notify::tell("READY=1");
+            }
+            let told = async {
+                stop.cancelled().await;
+                notify::tell("STOPPING=1");
+                std::future::pending().await
+            };
+            tokio::select! {
+                served = serving => served,
+                () = told => Ok(()),
+            }
+        }
+    };
     // Serving ends by itself only when it fails.
     stop.cancel();
-    let _ = tokio::join!(collecting, told);
+    let _ = collecting.await;
     Ok(served?)
 }
 
@@ -91,6 +105,13 @@ fn lock(data_dir: &Path) -> anyhow::Result<Flock<File>> {
         .mode(0o700)
         .create(data_dir)
         .with_context(|| format!("the data directory {} cannot be made", data_dir.display()))?;
+    // Whoever can write there could put a socket of their own in the place of the service's.
+    let shared = data_dir.metadata().is_ok_and(|found| found.mode() & 0o022 != 0);
+    anyhow::ensure!(
+        !shared,
+        "others can write to the data directory {}; take that away (chmod go-w)",
+        data_dir.display()
+    );
     let file =
         OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(data_dir.join(LOCK));
     let file =
@@ -106,10 +127,13 @@ fn lock(data_dir: &Path) -> anyhow::Result<Flock<File>> {
 }
 
 /// Opens the sockets.
-async fn listen(data_dir: &Path, configured: &Effective) -> anyhow::Result<(Vec<Listener>, ServiceOptions)> {
+async fn listen(
+    data_dir: &Path,
+    socket: &Path,
+    configured: &Effective,
+) -> anyhow::Result<(Vec<Listener>, ServiceOptions)> {
     let Config { server, .. } = &configured.config;
-    let socket = server.socket.clone().unwrap_or_else(|| data_dir.join(SOCKET));
-    let unix = Listener::unix(&socket).await.with_context(|| {
+    let unix = Listener::unix(socket).await.with_context(|| {
         format!("the socket {} cannot be listened on; another place is named with --socket", socket.display())
     })?;
     let mut listeners = vec![unix];
