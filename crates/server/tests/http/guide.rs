@@ -31,10 +31,10 @@ async fn every_command_of_the_guide_works() {
     let scene = Scene::begin().await;
     let (At::Socket(socket), At::Tcp(address)) = (&scene.socket, &scene.tcp) else { panic!("both") };
     let script = format!("set -euo pipefail\n{}", commands());
-    #[expect(clippy::disallowed_methods, reason = "the guide is for a shell")]
     let mut shell = tokio::process::Command::new("bash");
     shell.args(["-c", &script]).stdin(Stdio::null()).kill_on_drop(true);
     shell.env("SOCKET", socket).env("URL", format!("http://{address}")).env("DATA", scene.data_dir());
+    #[expect(clippy::disallowed_methods, reason = "the guide is for a shell")]
     let run = tokio::time::timeout(3 * PATIENCE, shell.output()).await.expect("the guide ends").unwrap();
     let said = format!("{}\n{}", String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
     if said.contains("command not found") {

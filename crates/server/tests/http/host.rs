@@ -70,8 +70,8 @@ impl Host {
         let directory = self.directory(id);
         std::fs::create_dir_all(directory.join("state")).unwrap();
         let journal = Journal::open(&directory.join("journal.sqlite3")).unwrap();
-        let state = FsDir::open(directory.join("state")).unwrap();
-        let supervisor = Supervisor::new(id, self.limits, state);
+        let state = FsDir::open(&directory.join("state")).unwrap();
+        let supervisor = Supervisor::new(id, self.limits.clone(), state);
         let recorder = Arc::new(Recorder(journal.clone()));
         let services = Services::new(Arc::<Recorder>::clone(&recorder), recorder);
         let restored = supervisor.activate(services).await.unwrap();
