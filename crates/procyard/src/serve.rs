@@ -62,30 +62,16 @@ async fn run(options: &ServeOptions) -> anyhow::Result<()> {
             return Ok(());
         }
     }
-    let collecting = tokio::spawn(collect(data_dir, keep, stop.clone()));
-    let serving = procyard_server::http::serve(listeners, host, service, stop.clone());
-    tokio::pin!(serving);
-    let served = tokio::select! {
-        served = &mut serving => served,
-        answered = Client::unix(socket).health() => {
-            if answered.is_ok() {
-                say(format_args!("ready on {}", addresses.join(" and ")));
-                notify::tell("READY=1");
-            }
-            let told = async {
-                stop.cancelled().await;
-                notify::tell("STOPPING=1");
-                std::future::pending().await
-            };
-            tokio::select! {
-                served = serving => served,
-                () = told => Ok(()),
-            }
-        }
-    };
+    let beside = [
+        tokio::spawn(collect(data_dir, keep, stop.clone())),
+        tokio::spawn(announce(Client::unix(socket), addresses, stop.clone())),
+    ];
+    let served = procyard_server::http::serve(listeners, host, service, stop.clone()).await;
     // Serving ends by itself only when it fails.
     stop.cancel();
-    let _ = collecting.await;
+    for task in beside {
+        let _ = task.await;
+    }
     Ok(served?)
 }
 
@@ -147,6 +133,22 @@ async fn listen(
         ..ServiceOptions::in_directory(data_dir)
     };
     Ok((listeners, service))
+}
+
+/// Says that the service is ready once it answers; and, to the service manager, that it ends.
+async fn announce(service: Client, addresses: Vec<String>, stop: CancellationToken) {
+    tokio::select! {
+        answered = service.health() => match answered {
+            Ok(_) => {
+                say(format_args!("ready on {}", addresses.join(" and ")));
+                notify::tell("READY=1");
+            }
+            Err(error) => tracing::error!(%error, "the service does not answer itself"),
+        },
+        () = stop.cancelled() => return,
+    }
+    stop.cancelled().await;
+    notify::tell("STOPPING=1");
 }
 
 /// Removes sessions that ended long ago, now and again, until the service ends.

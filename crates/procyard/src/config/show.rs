@@ -44,7 +44,11 @@ fn as_toml(effective: &Effective, explain: bool) -> String {
         for (key, (line, source)) in keys.iter().zip(lines) {
             if explain {
                 let (kind, variable) = (key.kind.in_words(), key.variable());
-                text.push_str(&format!("\n{}# Is {kind}; for example: {}. Variable: {variable}\n", comment(key.doc), key.example));
+                text.push_str(&format!(
+                    "\n{}# Is {kind}; for example: {}. Variable: {variable}\n",
+                    comment(key.doc),
+                    key.example
+                ));
             }
             text.push_str(&format!("{line:<width$}  # {source}\n"));
         }

@@ -32,7 +32,10 @@ async fn tell(options: &EventsOptions) -> anyhow::Result<()> {
 
 /// Whose journal is meant. A loop's token says it by itself, a process, too.
 async fn session(client: &Client, options: &EventsOptions) -> anyhow::Result<Option<SessionId>> {
-    if options.handle.is_some() || options.session.is_some() || std::env::var_os(TOKEN).is_some_and(|token| !token.is_empty()) {
+    if options.handle.is_some()
+        || options.session.is_some()
+        || std::env::var_os(TOKEN).is_some_and(|token| !token.is_empty())
+    {
         return Ok(options.session);
     }
     let sessions: Vec<_> =

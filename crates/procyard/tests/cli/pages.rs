@@ -8,7 +8,10 @@ use crate::scene::Scene;
 #[test]
 fn completions_and_manual_pages_name_every_verb() {
     let scene = Scene::new();
-    let verbs = ["run", "mcp", "serve", "ps", "logs", "attach", "send", "stop", "wait", "events", "doctor", "export", "gc", "config"];
+    let verbs = [
+        "run", "mcp", "serve", "ps", "logs", "attach", "send", "stop", "wait", "events", "doctor", "export",
+        "gc", "config",
+    ];
     for shell in ["bash", "zsh", "fish"] {
         let completions = Running::spawn(&mut scene.procyard(["completions", shell])).wait().stdout();
         assert!(verbs.iter().all(|verb| completions.contains(verb)), "{shell}");
