@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use nix::fcntl::{Flock, FlockArg};
+use procyard_client::Client;
 use procyard_server::http::{Listener, ServiceOptions, SessionHost};
 use tokio_util::sync::CancellationToken;
 
@@ -50,7 +51,8 @@ async fn run(options: &ServeOptions) -> anyhow::Result<()> {
     let workspace = workspace(options)?;
     let _only = lock(&data_dir)?;
     let keep = gc::days(configured.config.retention.log_days);
-    let (listeners, service) = listen(&data_dir, &configured).await?;
+    let socket = configured.config.server.socket.clone().unwrap_or_else(|| data_dir.join(SOCKET));
+    let (listeners, service) = listen(&data_dir, &socket, &configured).await?;
     let addresses = listeners.iter().map(Listener::address).collect::<Result<Vec<_>, _>>()?;
     let host = Arc::new(Host::new(data_dir.clone(), configured, workspace).await?);
     tokio::select! {
@@ -60,18 +62,16 @@ async fn run(options: &ServeOptions) -> anyhow::Result<()> {
             return Ok(());
         }
     }
-    let collecting = tokio::spawn(collect(data_dir, keep, stop.clone()));
-    say(format_args!("ready on {}", addresses.join(" and ")));
-    notify::tell("READY=1");
-    let stopping = stop.clone();
-    let told = tokio::spawn(async move {
-        stopping.cancelled().await;
-        notify::tell("STOPPING=1");
-    });
+    let beside = [
+        tokio::spawn(collect(data_dir, keep, stop.clone())),
+        tokio::spawn(announce(Client::unix(socket), addresses, stop.clone())),
+    ];
     let served = procyard_server::http::serve(listeners, host, service, stop.clone()).await;
     // Serving ends by itself only when it fails.
     stop.cancel();
-    let _ = tokio::join!(collecting, told);
+    for task in beside {
+        let _ = task.await;
+    }
     Ok(served?)
 }
 
@@ -91,6 +91,13 @@ fn lock(data_dir: &Path) -> anyhow::Result<Flock<File>> {
         .mode(0o700)
         .create(data_dir)
         .with_context(|| format!("the data directory {} cannot be made", data_dir.display()))?;
+    // Whoever can write there could put a socket of their own in the place of the service's.
+    let shared = data_dir.metadata().is_ok_and(|found| found.mode() & 0o022 != 0);
+    anyhow::ensure!(
+        !shared,
+        "others can write to the data directory {}; take that away (chmod go-w)",
+        data_dir.display()
+    );
     let file =
         OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(data_dir.join(LOCK));
     let file =
@@ -106,10 +113,13 @@ fn lock(data_dir: &Path) -> anyhow::Result<Flock<File>> {
 }
 
 /// Opens the sockets.
-async fn listen(data_dir: &Path, configured: &Effective) -> anyhow::Result<(Vec<Listener>, ServiceOptions)> {
+async fn listen(
+    data_dir: &Path,
+    socket: &Path,
+    configured: &Effective,
+) -> anyhow::Result<(Vec<Listener>, ServiceOptions)> {
     let Config { server, .. } = &configured.config;
-    let socket = server.socket.clone().unwrap_or_else(|| data_dir.join(SOCKET));
-    let unix = Listener::unix(&socket).await.with_context(|| {
+    let unix = Listener::unix(socket).await.with_context(|| {
         format!("the socket {} cannot be listened on; another place is named with --socket", socket.display())
     })?;
     let mut listeners = vec![unix];
@@ -123,6 +133,22 @@ async fn listen(data_dir: &Path, configured: &Effective) -> anyhow::Result<(Vec<
         ..ServiceOptions::in_directory(data_dir)
     };
     Ok((listeners, service))
+}
+
+/// Says that the service is ready once it answers; and, to the service manager, that it ends.
+async fn announce(service: Client, addresses: Vec<String>, stop: CancellationToken) {
+    tokio::select! {
+        answered = service.health() => match answered {
+            Ok(_) => {
+                say(format_args!("ready on {}", addresses.join(" and ")));
+                notify::tell("READY=1");
+            }
+            Err(error) => tracing::error!(%error, "the service does not answer itself"),
+        },
+        () = stop.cancelled() => return,
+    }
+    stop.cancelled().await;
+    notify::tell("STOPPING=1");
 }
 
 /// Removes sessions that ended long ago, now and again, until the service ends.

@@ -43,8 +43,12 @@ fn as_toml(effective: &Effective, explain: bool) -> String {
         let width = lines.iter().map(|(line, _)| line.chars().count()).max().unwrap_or(0);
         for (key, (line, source)) in keys.iter().zip(lines) {
             if explain {
-                let kind = key.kind.in_words();
-                text.push_str(&format!("\n{}# Is {kind}; for example: {}\n", comment(key.doc), key.example));
+                let (kind, variable) = (key.kind.in_words(), key.variable());
+                text.push_str(&format!(
+                    "\n{}# Is {kind}; for example: {}. Variable: {variable}\n",
+                    comment(key.doc),
+                    key.example
+                ));
             }
             text.push_str(&format!("{line:<width$}  # {source}\n"));
         }

@@ -31,7 +31,7 @@ fn an_editor_is_drawn_resized_left_and_found_again() {
     scene.wait_for_records(1);
     {
         let window = Window::open(&scene, &attaching(&handle));
-        window.wait_for("note.txt");
+        window.wait_for("~");
         window.keys(&["i", "a line of mine"]);
         window.wait_for("a line of mine");
         window.resize(30, 100);
