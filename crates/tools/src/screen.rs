@@ -190,7 +190,8 @@ async fn catch_up(
     Ok((drawing, snapshot))
 }
 
-/// Draws a page on a blocking thread, since painting takes its time. A drawing that fails is lost, and nothing else.
+/// Draws a page on a blocking thread, since painting takes its time. A drawing that fails is lost, and nothing else; one
+/// whose caller goes away is finished, which is bounded, and thrown away.
 async fn draw(
     mut drawing: Drawing,
     page: procyard_supervisor::Page,

@@ -102,7 +102,7 @@ async fn the_page_is_what_the_schemas_say() {
     assert!(
         written == page,
         "docs/tools.md is out of date from line {} on; write it with `cargo xtask docs --write`",
-        differs.map_or_else(|| written.lines().count().min(page.lines().count()), |at| at) + 1
+        differs.unwrap_or_else(|| written.lines().count().min(page.lines().count())) + 1
     );
 }
 
