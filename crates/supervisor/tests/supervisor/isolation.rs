@@ -40,6 +40,7 @@ enum Call {
     Attend,
     AttendAndRelease,
     Abandon,
+    Remove,
     Tell,
     TellStart,
     Notices,
@@ -90,6 +91,7 @@ const METHODS: &[(&str, Share)] = &[
     ("Supervisor::hand_over", Shown(&[Call::HandOver])),
     ("Supervisor::attend", Shown(&[Call::Attend, Call::AttendAndRelease])),
     ("Supervisor::abandon", Shown(&[Call::Abandon])),
+    ("Supervisor::remove", Shown(&[Call::Remove])),
     ("Supervisor::telling", Shown(&[Call::Tell, Call::TellStart])),
     ("Supervisor::notices", Shown(&[Call::Notices])),
     ("Supervisor::has_pending", Shown(&[Call::Notices])),
@@ -98,6 +100,9 @@ const METHODS: &[(&str, Share)] = &[
     ("Supervisor::transfer", Shown(&[Call::Transfer])),
     ("Supervisor::close_loop", Shown(&[Call::CloseLoop])),
     ("Supervisor::subscribe", Shown(&[Call::Subscribe])),
+    ("Supervisor::subscribe_all", Nobody("the host's; it shows all of the session")),
+    ("Supervisor::owners", Nobody("the host's; it names all of the session")),
+    ("Supervisor::owner_of", Nobody("the host's; it knows all of the session")),
     ("Supervisor::shutdown", Nobody("the host's; it ends all of the session")),
     ("Supervisor::shutdown_within", Nobody("the host's; it ends all of the session")),
     ("WaitPlace::wait", Shown(&[Call::InPlace])),
@@ -256,6 +261,7 @@ async fn answer(yard: &Yard, who: Owner, handle: Handle, real: Handle, call: Cal
             supervisor.attend(who, handle).release();
             String::new()
         }
+        Call::Remove => seen(supervisor.remove(who, &handle).await),
         Call::Abandon => {
             supervisor.abandon(who, &handle);
             String::new()
