@@ -37,8 +37,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(unknown) = crates.iter().find(|dir| table::find(dir).is_none()) {
         bail!("there is no crate {unknown}; a crate is named by its folder in crates/");
     }
-    for dir in crates {
-        command::run(&mut of(dir, &args.more))?;
+    // Survivors of one crate, which cargo-mutants ends with an error for, are no reason not to look at the next.
+    let survived: Vec<&str> =
+        crates.into_iter().filter(|dir| command::run(&mut of(dir, &args.more)).is_err()).collect();
+    if !survived.is_empty() {
+        bail!("survivors, or a run that broke off: {}; see target/mutants", survived.join(", "));
     }
     Ok(())
 }

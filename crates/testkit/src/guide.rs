@@ -2,7 +2,7 @@
 //!
 //! | you build | read | you get |
 //! |---|---|---|
-//! | a runner: a sandbox, a container, a remote machine, a layer around another runner | [`runner`] | the contract as some forty cases, run against yours |
+//! | a runner: a sandbox, a container, a remote machine, a layer around another runner | [`runner`] | every rule of the contract as a case, run against yours |
 //! | a program that embeds the supervisor | [`embedding`] | lives of processes in no time, and every fault when you want it |
 //! | a store, or something that is kept in one | [`store`] | failures at any call, power cuts at every step |
 //!
