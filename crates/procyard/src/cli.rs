@@ -201,11 +201,11 @@ pub(crate) struct McpOptions {
 /// The vocabulary of the tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DialectName {
-    /// Bash, ProcessOutput, ProcessInput, ProcessStop, ProcessList
+    /// procyard's own tools
     Native,
-    /// exec_command and write_stdin, as the Codex CLI has them
+    /// Those of the Codex CLI
     Codex,
-    /// Bash, BashOutput, KillShell, TaskOutput and TaskStop, as Claude Code has them
+    /// Those of Claude Code
     Claude,
 }
 

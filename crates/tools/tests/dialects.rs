@@ -1,5 +1,7 @@
 //! The dialects on a scripted runner: what reaches it, whose names errors use, what is told when, and to whom.
 
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 mod common;
 
 use std::sync::Arc;
@@ -354,7 +356,7 @@ async fn a_claude_stop_says_what_it_stopped_and_what_had_ended_already() {
 
 #[tokio::test(start_paused = true)]
 async fn more_than_the_budget_keeps_both_ends() {
-    let flood = (0..20_000).map(|line| format!("line {line}\n")).collect::<String>();
+    let flood = (0..20_000).map(|line| format!("line {line}\n")).collect::<Vec<_>>().concat();
     let yard = Yard::new(Script::new().stdout(&flood).exit(0)).await;
     let text = say(&claude(&yard), "Bash", json!({"command": "x"})).await;
     assert!(text.starts_with("line 0\n") && text.ends_with("line 19999\n"), "{}", text.len());

@@ -50,9 +50,12 @@ pub(crate) fn arguments(data: &[u8]) {
         let is_object = arguments.is_object() || arguments.is_null();
         let surface = &calls.world.surfaces()[*surface];
         let call = surface.call(tool, arguments, CallContext::default());
-        let answered = calls.world.run(async { tokio::time::timeout(LONGEST, call).await });
-        let reply = answered.unwrap_or_else(|_| panic!("{tool} does not answer"));
-        reply.handed_to_transport();
+        let reply = calls.world.run(async {
+            let answered = tokio::time::timeout(LONGEST, call).await;
+            let reply = answered.unwrap_or_else(|_| panic!("{tool} does not answer"));
+            reply.handed_to_transport();
+            reply
+        });
         assert!(reply.text.ends_with('\n'), "{:?}", reply.text);
         assert!(reply.structured.is_object());
         assert_eq!(reply.is_error, reply.structured.get("error").is_some());

@@ -52,9 +52,9 @@ pub(crate) fn mcp(data: &[u8]) {
                 serving.await
             };
             let ended = tokio::time::timeout(LONGEST, conversation).await;
-            let served = ended.unwrap_or_else(|_| panic!("the server stays when its client has left"));
+            let outcome = ended.unwrap_or_else(|_| panic!("the server stays when its client has left"));
             // A client that does not open the protocol as it must is an error, and no panic.
-            let _ = served.unwrap_or_else(|error| panic!("the server's task failed: {error}"));
+            let _ = outcome.unwrap_or_else(|error| panic!("the server's task failed: {error}"));
             asking.abort();
             said
         });

@@ -103,8 +103,11 @@ impl World {
         };
         self.alive = Some(handle);
         // The error of a wrong number names the right ones.
-        let asked = self.surfaces[1].call("write_stdin", json!({"session_id": 0}), CallContext::default());
-        let text = self.run(asked).text.clone();
+        let asked = async {
+            let arguments = json!({"session_id": 0});
+            self.surfaces[1].call("write_stdin", arguments, CallContext::default()).await.text.clone()
+        };
+        let text = self.run(asked);
         let number = text.split_once("run: ").map_or("", |(_, named)| named);
         let number: String = number.chars().take_while(char::is_ascii_digit).collect();
         (handle, number)
@@ -120,9 +123,11 @@ impl World {
             }
         }
         let arguments = json!({"command": "cat", "tty": true, "background": true});
-        let reply = self.run(self.native.call("Bash", arguments, CallContext::default()));
-        reply.handed_to_transport();
-        let id = reply.structured["process_id"].as_str().and_then(|id| id.parse().ok());
-        id.unwrap_or_else(|| panic!("no process: {}", reply.text))
+        self.run(async {
+            let reply = self.native.call("Bash", arguments, CallContext::default()).await;
+            reply.handed_to_transport();
+            let id = reply.structured["process_id"].as_str().and_then(|id| id.parse().ok());
+            id.unwrap_or_else(|| panic!("no process: {}", reply.text))
+        })
     }
 }

@@ -100,7 +100,7 @@ fn a_conversation_in_the_words_of_codex() {
         "write_stdin",
         json!({"session_id": "ID", "chars": "\u{3}", "yield_time_ms": 30_000}),
         SESSION,
-        "Chunk ID: _\nWall time: _ seconds\nProcess exited with code 130\nProcess ended otherwise than by itself: failed (SIGINT)\n\
+        "Chunk ID: _\nWall time: _ seconds\nProcess exited with code 130\nProcess ended otherwise than by itself: interrupted (SIGINT)\n\
          Original token count: 1\nOutput:\n^C\n",
     );
     let (failed, text) = talk.say("write_stdin", &json!({"session_id": "ID", "chars": "x"}), SESSION);
