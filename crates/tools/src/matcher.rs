@@ -118,16 +118,18 @@ impl MatchProbe {
         self.renderer.push(&bytes[..1], &mut self.text);
         let after = self.text.len();
         if after > before {
-            // A character is its own text; what stands for something else is not.
-            let unit = (after - before) as u64 != cursor + 1 - self.unit;
+            // A character is its own text; what stands for something else can be longer.
+            let unit = self.text[before..].chars().nth(1).is_some();
             self.point(before, self.unit, unit);
-            if self.text[before..].starts_with('\u{FFFD}') {
-                // What was incomplete turned out to be invalid; this byte begins something new, or is shown itself.
-                self.unit = cursor;
-                if bytes[0].is_ascii() && self.text.as_bytes()[after - 1] == bytes[0] {
-                    self.point(after - 1, cursor, false);
-                }
+            // What was incomplete turned out to be invalid, and this byte is shown itself.
+            let invalid = self.text[before..].starts_with('\u{FFFD}');
+            if invalid && bytes[0].is_ascii() && self.text.as_bytes()[after - 1] == bytes[0] {
+                self.point(after - 1, cursor, false);
             }
+        }
+        if self.renderer.pending() == 1 {
+            // It begins something new, also where what was before has not ended.
+            self.unit = cursor;
         }
         1
     }

@@ -66,6 +66,7 @@ fn check(pattern: &str, chunks: &[&str], expect: Option<(u64, &str)>) {
 fn a_match_crosses_the_borders_of_chunks() {
     check("U.20", &["ab\u{202e}c"], Some((2, "U+20")));
     check("c", &["ab\u{202e}c"], Some((5, "c")));
+    check("E>", &["\u{b}\u{202e}"], Some((1, "E>")));
     check("c", &["ab\u{202e}", "c"], Some((5, "c")));
     check(r"port (\d+)", &["listening on po", "rt 8080\n"], Some((13, "port 8080")));
     check("日本", &["x日", "本"], Some((1, "日本")));
