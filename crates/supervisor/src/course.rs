@@ -107,13 +107,15 @@ impl Course {
         inner.for_output.len() + inner.for_life.len()
     }
 
-    /// There is more output, and it can be read.
-    pub(crate) fn append(&self, total_bytes: u64, at: Instant) {
+    /// There is more output, and it can be read. Whether anybody waited for it.
+    pub(crate) fn append(&self, total_bytes: u64, at: Instant) -> bool {
         let mut inner = self.inner();
         inner.standing.progress = Progress { total_bytes, at };
         let woken = inner.for_output.call();
         drop(inner);
+        let any = !woken.is_empty();
         wake(woken);
+        any
     }
 
     /// What there is of the output turned out to be another amount.

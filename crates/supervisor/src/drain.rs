@@ -122,6 +122,7 @@ impl Drain {
             pace,
             slow: false,
             in_place: 0,
+            awaited: false,
             terminal,
             resized,
         };
@@ -155,6 +156,8 @@ struct Reader {
     slow: bool,
     /// Bytes appended in place since other tasks had their turn.
     in_place: usize,
+    /// Whether somebody was woken since then.
+    awaited: bool,
     /// Whether there is a terminal, which can be given another size.
     terminal: bool,
     resized: watch::Receiver<Option<TerminalSize>>,
@@ -315,13 +318,15 @@ impl Reader {
             record.manifest.last_output_at = Some(now);
             record.manifest.storage_degraded |= appended.degraded;
         }
-        self.entry.advance(appended.total_bytes);
+        self.awaited |= self.entry.advance(appended.total_bytes);
         buffer
     }
 
-    /// Lets other tasks of this thread have their turn after much work.
+    /// Lets other tasks of this thread have their turn after much work, and at once where one of them waits for the output:
+    /// it comes before another look at the pipes.
     async fn rest(&mut self) {
-        if self.in_place >= TURN_BYTES {
+        if self.awaited || self.in_place >= TURN_BYTES {
+            self.awaited = false;
             self.in_place = 0;
             tokio::task::yield_now().await;
         }

@@ -209,12 +209,13 @@ impl Entry {
         self.course.correct(found);
     }
 
-    /// There is more output, and it can be read: wakes who waits for it.
-    pub(crate) fn advance(&self, total_bytes: u64) {
-        self.course.append(total_bytes, Instant::now());
+    /// There is more output, and it can be read: wakes who waits for it. Whether anybody did.
+    pub(crate) fn advance(&self, total_bytes: u64) -> bool {
+        let awaited = self.course.append(total_bytes, Instant::now());
         if let Some(views) = &self.views {
             views.show_output(|| self.owner(), self.handle, total_bytes);
         }
+        awaited
     }
 
     /// The reader, if it needs no opening.

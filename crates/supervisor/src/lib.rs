@@ -4,9 +4,9 @@
 //!
 //! A [`Supervisor`] belongs to one session. It is given prepared processes (`procyard-runner`) and never holds
 //! a runner, so that whoever embeds it decides what may be started. The way of one process through the files of this
-//! crate: `start` admits, records and spawns; an `actor` watches it, a `drain` reads it; `settle` ends or awaits what
-//! outlived the leader and proves the tree empty; `finish` records the end and announces it; `retain` keeps it until it
-//! is evicted; `restore` finds it again.
+//! crate: `start` admits, records and spawns; an `actor` watches it, a `drain` reads it, and at its `course` those who
+//! `wait` are woken; `settle` ends or awaits what outlived the leader and proves the tree empty; `finish` records the end
+//! and announces it; `retain` keeps it until it is evicted; `restore` finds it again.
 //!
 //! ```
 //! use std::time::Duration;

@@ -282,6 +282,8 @@ impl Watch {
                 return false;
             }
             fed = Some(progress.total_bytes);
+            // A process that prints faster than the probe takes it in keeps this task busy, not its thread.
+            tokio::task::coop::consume_budget().await;
         }
     }
 
