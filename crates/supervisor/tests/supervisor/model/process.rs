@@ -283,7 +283,7 @@ impl Process {
     }
 
     pub(super) fn end_leftovers(&mut self, now: Millis) {
-        if self.survivors > 0 {
+        if self.survivors > 0 && self.phase != Phase::Ended {
             self.tree_empties(now);
         }
     }

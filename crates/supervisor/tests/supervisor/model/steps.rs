@@ -22,7 +22,7 @@ pub(super) enum Step {
     Exit { which: Which, code: u8 },
     EndLeftovers { which: Which },
     Pass { seconds: u64 },
-    Stop { which: Which, kind: StopKind, grace: u64 },
+    Stop { which: Which, kind: StopKind, grace: Millis },
     Wait { targets: Vec<(Which, usize)>, any: bool, until: Until, seconds: u64 },
     Quiet { which: Which, seconds: u64, within: u64 },
     Input { which: Which, kilobytes: usize, eof: bool },
@@ -156,6 +156,8 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
     let which = || 0_usize..6;
     let of = || 0..LOOPS;
     let kinds = prop::sample::select(vec![StopKind::Interrupt, StopKind::Terminate, StopKind::Kill]);
+    // Three quarters of a second apart from everything else.
+    let graces = (1_u64..4).prop_map(|seconds| seconds * SECOND + 750);
     let until = prop_oneof![
         2 => Just(Until::Exit),
         2 => Just(Until::Output),
@@ -168,7 +170,7 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
         6 => (which(), 0_u8..4).prop_map(|(which, code)| Step::Exit { which, code }),
         2 => which().prop_map(|which| Step::EndLeftovers { which }),
         9 => (1_u64..6).prop_map(|seconds| Step::Pass { seconds }),
-        6 => (which(), kinds, 1_u64..4).prop_map(|(which, kind, grace)| Step::Stop { which, kind, grace }),
+        6 => (which(), kinds, graces).prop_map(|(which, kind, grace)| Step::Stop { which, kind, grace }),
         5 => (targets, any::<bool>(), until, 0_u64..5)
             .prop_map(|(targets, any, until, seconds)| Step::Wait { targets, any, until, seconds }),
         2 => (which(), 0_u64..4, 0_u64..6)

@@ -431,8 +431,8 @@ impl World {
         match step {
             Step::Stop { which, kind, grace } => {
                 let Some((id, of, handle)) = self.pick(which) else { return };
-                let waits = self.model.stop(of, id, kind, grace * reference::SECOND);
-                let request = StopRequest { kind, grace: Some(seconds(grace)) };
+                let waits = self.model.stop(of, id, kind, grace);
+                let request = StopRequest { kind, grace: Some(Duration::from_millis(grace)) };
                 self.run(waits, async move {
                     let stopped = supervisor.stop(loop_of(of), &handle, request).await;
                     stopped.map(|snapshot| Raw::Known(Answer::Ended(snapshot.state)))
