@@ -122,7 +122,7 @@ mod tests {
             let environment = Environment { base: EnvironmentBase::Inherit, changes };
             let composed = compose(std::iter::empty(), &environment, &[], Path::new("/w"), terminal);
             let value = |name: &str| {
-                let found = composed.iter().find(|(known, _)| *known == *name);
+                let found = composed.iter().find(|(known, _)| known.to_str() == Some(name));
                 found.map(|(_, value)| value.display().to_string()).unwrap_or_default()
             };
             names.map(value)
