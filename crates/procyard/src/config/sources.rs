@@ -111,13 +111,18 @@ impl ConfigOptions {
             set(&mut values, flag.key, &flag.value, Source::Flag(flag.name))
                 .map_err(|problem| anyhow::anyhow!("{}: {problem}", flag.name))?;
         }
-        let limits = effect::limits(&mut values)?;
-        let plain = values.iter().map(|(path, (value, _))| (path.clone(), value.clone())).collect();
-        Ok(Effective { config: Config::from_values(&plain)?, limits, values, file })
+        let limits = effect::limits(&typed(&values)?, &mut values)?;
+        Ok(Effective { config: typed(&values)?, limits, values, file })
     }
 }
 
-fn defaults() -> anyhow::Result<Values> {
+/// The values as the types of their keys.
+pub(super) fn typed(values: &Values) -> anyhow::Result<Config> {
+    let plain = values.iter().map(|(path, (value, _))| (path.clone(), value.clone())).collect();
+    Config::from_values(&plain)
+}
+
+pub(super) fn defaults() -> anyhow::Result<Values> {
     let mut values = Values::new();
     for key in KEYS {
         if let Some(default) = key.default {

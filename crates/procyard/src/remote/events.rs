@@ -111,7 +111,7 @@ fn show(event: &EventRecord, options: &EventsOptions) -> anyhow::Result<()> {
         text.push_str(&format!(" ({signal})"));
     }
     if let Some(reason) = event.reason.filter(|reason| reason.as_str() != event.state.as_str()) {
-        text.push_str(&format!(" because of {reason}"));
+        text.push_str(&format!(" ({reason})"));
     }
     print(std::io::stdout(), format_args!("{text}\n"));
     Ok(())
