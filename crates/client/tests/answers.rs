@@ -1,5 +1,7 @@
 //! What the client makes of answers, good and bad, from a service that says what a test wants it to.
 
+#![expect(clippy::unwrap_used, reason = "what a test builds on is there, or the test fails")]
+
 use std::path::Path;
 use std::time::Duration;
 

@@ -171,7 +171,7 @@ mod tests {
     fn the_defaults_of_the_keys_are_those_of_the_limits() {
         for key in LIMIT_KEYS {
             let declared = super::super::keys::find(key.path).unwrap();
-            let default = declared.kind.from_toml(declared.default.unwrap()).unwrap();
+            let default = declared.kind.parse_toml(declared.default.unwrap()).unwrap();
             let effective = i64::try_from((key.effective)(&Limits::default())).unwrap();
             assert_eq!(default, Value::Integer(effective), "{}", key.path);
         }

@@ -32,7 +32,7 @@ pub(crate) struct ConfigOptions {
     #[arg(long, value_name = "FILE", help = CONFIG_HELP)]
     pub(crate) config: Option<PathBuf>,
 
-    /// Override one key of the configuration, such as processes.inline_bytes=64K
+    /// Override one key of the configuration, such as `processes.inline_bytes=64K`
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
 }
@@ -126,7 +126,7 @@ pub(super) fn defaults() -> anyhow::Result<Values> {
     let mut values = Values::new();
     for key in KEYS {
         if let Some(default) = key.default {
-            let value = key.kind.from_toml(default);
+            let value = key.kind.parse_toml(default);
             let value =
                 value.map_err(|problem| anyhow::anyhow!("the default of {} {problem}", key.path()))?;
             values.insert(key.path(), (value, Source::Default));
@@ -162,7 +162,7 @@ fn override_by_environment(
 
 fn set(values: &mut Values, path: &str, text: &str, source: Source) -> Result<(), String> {
     let key: &Key = find(path).ok_or_else(|| file::unknown(path))?;
-    let mut value = key.kind.from_text(text).map_err(|problem| format!("`{path}` {problem}"))?;
+    let mut value = key.kind.parse_text(text).map_err(|problem| format!("`{path}` {problem}"))?;
     if let (Kind::Path, Value::String(path)) = (key.kind, &value) {
         let absolute = std::path::absolute(path).map_err(|error| format!("`{path}`: {error}"))?;
         value = Value::String(absolute.to_string_lossy().into_owned());
