@@ -264,7 +264,7 @@ pub(crate) struct GcOptions {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// How long ago a session must have ended, in days [default: retention.log_days, which is 14]
+    /// How long ago a session must have ended, in days [default: `retention.log_days`, which is 14]
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u64).range(0..=36_500))]
     pub(crate) older_than: Option<u64>,
 

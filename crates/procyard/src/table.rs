@@ -79,7 +79,7 @@ impl Table {
                     (true, Colour::Green) => ("\u{1b}[32m", "\u{1b}[0m"),
                     (true, Colour::Red) => ("\u{1b}[31m", "\u{1b}[0m"),
                 };
-                text.push_str(&format!("{before}{shown}{after}"));
+                text.extend([before, &shown, after]);
                 if !last {
                     let blank = widths[column] + 2 - cell.width();
                     text.extend(std::iter::repeat_n(' ', blank));

@@ -81,7 +81,7 @@ pub(crate) struct RemoteOptions {
     #[arg(long, value_name = "PATH", conflicts_with = "connect")]
     pub(crate) socket: Option<PathBuf>,
 
-    /// The TCP address of the service; $PROCYARD_TOKEN holds the token
+    /// The TCP address of the service; `$PROCYARD_TOKEN` holds the token
     #[arg(long, value_name = "ADDR")]
     pub(crate) connect: Option<SocketAddr>,
 
@@ -210,7 +210,7 @@ pub(crate) struct StopOptions {
     #[arg(long, value_enum, default_value = "terminate")]
     pub(crate) mode: StopName,
 
-    /// How long it gets before it is killed, in seconds [default: processes.graceful_shutdown_ms of the service]
+    /// How long it gets before it is killed, in seconds [default: `processes.graceful_shutdown_ms` of the service]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=600))]
     pub(crate) grace: Option<u64>,
 

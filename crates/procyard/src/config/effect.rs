@@ -18,16 +18,18 @@ use crate::limits::Scope;
 struct LimitKey {
     path: &'static str,
     field: &'static str,
+    value: fn(&Config) -> u64,
     set: fn(&mut LimitSettings) -> &mut i64,
     effective: fn(&Limits) -> u64,
 }
 
 macro_rules! limit_keys {
-    ($($path:literal $field:ident = $effective:expr;)+) => {
+    ($($section:ident.$key:ident $field:ident = $effective:expr;)+) => {
         const LIMIT_KEYS: &[LimitKey] = &[
             $(LimitKey {
-                path: $path,
+                path: concat!(stringify!($section), ".", stringify!($key)),
                 field: stringify!($field),
+                value: |config| config.$section.$key,
                 set: |settings| &mut settings.$field,
                 effective: $effective,
             },)+
@@ -36,27 +38,25 @@ macro_rules! limit_keys {
 }
 
 limit_keys! {
-    "processes.max_concurrent" running_per_session = |limits| limits.running_per_session.into();
-    "processes.max_concurrent_per_loop" running_per_loop = |limits| limits.running_per_loop.into();
-    "processes.default_timeout_secs" foreground_default_secs = |limits| limits.foreground_default.as_secs();
-    "processes.max_timeout_secs" foreground_maximum_secs = |limits| limits.foreground_maximum.as_secs();
-    "processes.max_output_bytes" spool_bytes = |limits| limits.spool_bytes;
-    "processes.inline_bytes" inline_bytes = |limits| limits.inline_bytes;
-    "processes.graceful_shutdown_ms" graceful_shutdown_ms =
+    processes.max_concurrent running_per_session = |limits| limits.running_per_session.into();
+    processes.max_concurrent_per_loop running_per_loop = |limits| limits.running_per_loop.into();
+    processes.default_timeout_secs foreground_default_secs = |limits| limits.foreground_default.as_secs();
+    processes.max_timeout_secs foreground_maximum_secs = |limits| limits.foreground_maximum.as_secs();
+    processes.max_output_bytes spool_bytes = |limits| limits.spool_bytes;
+    processes.inline_bytes inline_bytes = |limits| limits.inline_bytes;
+    processes.graceful_shutdown_ms graceful_shutdown_ms =
         |limits| u64::try_from(limits.graceful_shutdown.as_millis()).unwrap_or(u64::MAX);
-    "retention.completed_per_session" retained_per_session = |limits| limits.retained_per_session.into();
-    "retention.data_max_bytes" spool_bytes_total = |limits| limits.spool_bytes_total;
+    retention.completed_per_session retained_per_session = |limits| limits.retained_per_session.into();
+    retention.data_max_bytes spool_bytes_total = |limits| limits.spool_bytes_total;
 }
 
 /// The limits that the values ask for. A default that contradicts what is set gives way, and the values say so;
 /// two that are set and contradict each other are refused.
-pub(super) fn limits(values: &mut Values) -> anyhow::Result<Limits> {
+pub(super) fn limits(config: &Config, values: &mut Values) -> anyhow::Result<Limits> {
     let mut settings = LimitSettings::default();
     for key in LIMIT_KEYS {
-        if let Some((Value::Integer(value), source)) = values.get(key.path)
-            && *source != Source::Default
-        {
-            *(key.set)(&mut settings) = *value;
+        if values.get(key.path).is_some_and(|(_, source)| *source != Source::Default) {
+            *(key.set)(&mut settings) = i64::try_from((key.value)(config)).unwrap_or(i64::MAX);
         }
     }
     let limits = match settings.resolve() {
@@ -158,22 +158,20 @@ impl Containment {
 mod tests {
     use super::*;
 
-    fn set(settings: &[(&str, i64)]) -> Values {
-        let source = || Source::Flag("--set");
-        let defaults = LIMIT_KEYS.iter().map(|key| {
-            let default = i64::try_from((key.effective)(&Limits::default())).unwrap();
-            (key.path.to_owned(), (Value::Integer(default), Source::Default))
-        });
-        let set =
-            settings.iter().map(|(path, value)| ((*path).to_owned(), (Value::Integer(*value), source())));
-        defaults.chain(set).collect()
+    fn limits_with(settings: &[(&str, i64)]) -> (anyhow::Result<Limits>, Values) {
+        let mut values = super::super::sources::defaults().unwrap();
+        for (path, value) in settings {
+            values.insert((*path).to_owned(), (Value::Integer(*value), Source::Flag("--set")));
+        }
+        let config = super::super::sources::typed(&values).unwrap();
+        (limits(&config, &mut values), values)
     }
 
     #[test]
     fn the_defaults_of_the_keys_are_those_of_the_limits() {
         for key in LIMIT_KEYS {
             let declared = super::super::keys::find(key.path).unwrap();
-            let default = declared.kind.from_toml(declared.default.unwrap()).unwrap();
+            let default = declared.kind.parse_toml(declared.default.unwrap()).unwrap();
             let effective = i64::try_from((key.effective)(&Limits::default())).unwrap();
             assert_eq!(default, Value::Integer(effective), "{}", key.path);
         }
@@ -181,15 +179,15 @@ mod tests {
 
     #[test]
     fn a_default_gives_way_and_the_values_say_so() {
-        let mut values = set(&[("processes.max_concurrent", 2)]);
-        assert_eq!(limits(&mut values).unwrap().running_per_loop, 2);
+        let (limits, values) = limits_with(&[("processes.max_concurrent", 2)]);
+        assert_eq!(limits.unwrap().running_per_loop, 2);
         assert_eq!(values["processes.max_concurrent_per_loop"], (Value::Integer(2), Source::Adjusted));
     }
 
     #[test]
     fn settings_that_contradict_are_refused_by_the_names_of_their_keys() {
-        let mut values = set(&[("processes.max_concurrent", 2), ("processes.max_concurrent_per_loop", 3)]);
-        let refused = limits(&mut values).unwrap_err().to_string();
+        let settings = [("processes.max_concurrent", 2), ("processes.max_concurrent_per_loop", 3)];
+        let refused = limits_with(&settings).0.unwrap_err().to_string();
         for part in
             ["`processes.max_concurrent_per_loop` is 3", "`processes.max_concurrent`", "is from --set"]
         {

@@ -57,8 +57,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<Setting>> {
 
 /// What a text sets, or every mistake with its line in front.
 pub(crate) fn parse(text: &str, directory: &Path) -> Result<Vec<Setting>, Vec<String>> {
-    let line =
-        |at: usize| text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1;
+    let line = |at: usize| text[..text.floor_char_boundary(at)].matches('\n').count() + 1;
     let table = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         vec![format!("{}: {}", line(at), error.message())]

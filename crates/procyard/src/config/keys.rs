@@ -199,15 +199,15 @@ mod tests {
     fn every_default_and_every_example_is_admitted_and_changes_something() {
         for key in KEYS {
             let example =
-                key.kind.from_toml(key.example).unwrap_or_else(|why| panic!("{}: {why}", key.path()));
-            let default = key.default.map(|default| key.kind.from_toml(default).unwrap());
+                key.kind.parse_toml(key.example).unwrap_or_else(|why| panic!("{}: {why}", key.path()));
+            let default = key.default.map(|default| key.kind.parse_toml(default).unwrap());
             assert_ne!(Some(example), default, "{}", key.path());
         }
     }
 
     #[test]
     fn every_key_has_a_value_of_its_type_set_or_unset() {
-        let value = |text: Option<&str>, key: &Key| Some((key.path(), key.kind.from_toml(text?).unwrap()));
+        let value = |text: Option<&str>, key: &Key| Some((key.path(), key.kind.parse_toml(text?).unwrap()));
         Config::from_values(&KEYS.iter().filter_map(|key| value(key.default, key)).collect()).unwrap();
         Config::from_values(&KEYS.iter().filter_map(|key| value(Some(key.example), key)).collect()).unwrap();
     }

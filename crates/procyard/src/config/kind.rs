@@ -77,7 +77,7 @@ impl Kind {
     }
 
     /// From a text that is no TOML, as the environment and flags give it. A list is written with commas.
-    pub(crate) fn from_text(self, text: &str) -> Result<Value, String> {
+    pub(crate) fn parse_text(self, text: &str) -> Result<Value, String> {
         let value = match self {
             Kind::Switch => match text {
                 "true" => Value::Boolean(true),
@@ -95,7 +95,7 @@ impl Kind {
     }
 
     /// From the text of a TOML value, as the table of keys has it.
-    pub(crate) fn from_toml(self, text: &str) -> Result<Value, String> {
+    pub(crate) fn parse_toml(self, text: &str) -> Result<Value, String> {
         self.admit(text.parse().map_err(|error: toml::de::Error| error.message().to_owned())?)
     }
 
@@ -250,7 +250,7 @@ mod tests {
             (Kind::Names, "[\"a\"]", true),
             (Kind::Names, "[1]", false),
         ] {
-            assert_eq!(kind.from_toml(toml).is_ok(), admitted, "{kind:?} {toml}");
+            assert_eq!(kind.parse_toml(toml).is_ok(), admitted, "{kind:?} {toml}");
         }
     }
 
@@ -265,10 +265,10 @@ mod tests {
             (Kind::Names, "", "[]"),
             (Kind::Text, "a,b", "\"a,b\""),
         ] {
-            assert_eq!(kind.from_text(text), kind.from_toml(toml), "{text}");
+            assert_eq!(kind.parse_text(text), kind.parse_toml(toml), "{text}");
         }
         for (kind, text) in [(Kind::Switch, "yes"), (Kind::number(1, 10), "x"), (Kind::Text, "")] {
-            assert!(kind.from_text(text).is_err(), "{text}");
+            assert!(kind.parse_text(text).is_err(), "{text}");
         }
     }
 

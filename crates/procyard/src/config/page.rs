@@ -28,7 +28,7 @@ This page is written from the table in `crates/procyard/src/config/keys.rs`.
 fn page() -> String {
     let mut page = HEAD.to_owned();
     for section in SECTIONS {
-        let _ = write!(page, "\n## `[{}]`\n\n{}\n", section.name, prose(section.doc));
+        let _ = writeln!(page, "\n## `[{}]`\n\n{}", section.name, prose(section.doc));
         page.push_str("\n| key | is | default | example | for |\n| --- | --- | --- | --- | --- |\n");
         for key in KEYS.iter().filter(|key| key.section == section.name) {
             let default = key.default.map_or_else(|| "unset".to_owned(), |default| format!("`{default}`"));
@@ -42,9 +42,9 @@ fn page() -> String {
             );
         }
     }
-    let _ = write!(page, "\n## An example\n\n```toml\n");
+    let _ = writeln!(page, "\n## An example\n\n```toml");
     for (index, section) in SECTIONS.iter().enumerate() {
-        let _ = write!(page, "{}[{}]\n", if index == 0 { "" } else { "\n" }, section.name);
+        let _ = writeln!(page, "{}[{}]", if index == 0 { "" } else { "\n" }, section.name);
         for key in KEYS.iter().filter(|key| key.section == section.name) {
             let _ = writeln!(page, "{} = {}", key.name, key.example);
         }

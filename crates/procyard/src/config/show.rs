@@ -2,6 +2,7 @@
 //!
 //! Not for changing anything.
 
+use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use serde_json::json;
@@ -27,6 +28,7 @@ pub(crate) fn show(options: &ShowConfigOptions) -> ExitCode {
     }
 }
 
+// Writing to a text does not fail.
 fn as_toml(effective: &Effective, explain: bool) -> String {
     let mut text = match &effective.file {
         Some(file) => format!("# File: {}\n", file.display()),
@@ -37,20 +39,17 @@ fn as_toml(effective: &Effective, explain: bool) -> String {
         if explain {
             text.push_str(&comment(section.doc));
         }
-        text.push_str(&format!("[{}]\n", section.name));
+        let _ = writeln!(text, "[{}]", section.name);
         let keys: Vec<_> = KEYS.iter().filter(|key| key.section == section.name).collect();
         let lines: Vec<_> = keys.iter().map(|key| line(key, effective)).collect();
         let width = lines.iter().map(|(line, _)| line.chars().count()).max().unwrap_or(0);
         for (key, (line, source)) in keys.iter().zip(lines) {
             if explain {
                 let (kind, variable) = (key.kind.in_words(), key.variable());
-                text.push_str(&format!(
-                    "\n{}# Is {kind}; for example: {}. Variable: {variable}\n",
-                    comment(key.doc),
-                    key.example
-                ));
+                let (doc, example) = (comment(key.doc), key.example);
+                let _ = writeln!(text, "\n{doc}# Is {kind}; for example: {example}. Variable: {variable}");
             }
-            text.push_str(&format!("{line:<width$}  # {source}\n"));
+            let _ = writeln!(text, "{line:<width$}  # {source}");
         }
     }
     text
@@ -65,7 +64,11 @@ fn line(key: &Key, effective: &Effective) -> (String, String) {
 }
 
 fn comment(lines: &[&str]) -> String {
-    lines.iter().map(|line| format!("# {}\n", line.trim())).collect()
+    let mut text = String::new();
+    for line in lines {
+        let _ = writeln!(text, "# {}", line.trim());
+    }
+    text
 }
 
 fn as_json(effective: &Effective) -> String {

@@ -32,7 +32,7 @@ pub(crate) struct ConfigOptions {
     #[arg(long, value_name = "FILE", help = CONFIG_HELP)]
     pub(crate) config: Option<PathBuf>,
 
-    /// Override one key of the configuration, such as processes.inline_bytes=64K
+    /// Override one key of the configuration, such as `processes.inline_bytes=64K`
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
 }
@@ -111,17 +111,22 @@ impl ConfigOptions {
             set(&mut values, flag.key, &flag.value, Source::Flag(flag.name))
                 .map_err(|problem| anyhow::anyhow!("{}: {problem}", flag.name))?;
         }
-        let limits = effect::limits(&mut values)?;
-        let plain = values.iter().map(|(path, (value, _))| (path.clone(), value.clone())).collect();
-        Ok(Effective { config: Config::from_values(&plain)?, limits, values, file })
+        let limits = effect::limits(&typed(&values)?, &mut values)?;
+        Ok(Effective { config: typed(&values)?, limits, values, file })
     }
 }
 
-fn defaults() -> anyhow::Result<Values> {
+/// The values as the types of their keys.
+pub(super) fn typed(values: &Values) -> anyhow::Result<Config> {
+    let plain = values.iter().map(|(path, (value, _))| (path.clone(), value.clone())).collect();
+    Config::from_values(&plain)
+}
+
+pub(super) fn defaults() -> anyhow::Result<Values> {
     let mut values = Values::new();
     for key in KEYS {
         if let Some(default) = key.default {
-            let value = key.kind.from_toml(default);
+            let value = key.kind.parse_toml(default);
             let value =
                 value.map_err(|problem| anyhow::anyhow!("the default of {} {problem}", key.path()))?;
             values.insert(key.path(), (value, Source::Default));
@@ -157,7 +162,7 @@ fn override_by_environment(
 
 fn set(values: &mut Values, path: &str, text: &str, source: Source) -> Result<(), String> {
     let key: &Key = find(path).ok_or_else(|| file::unknown(path))?;
-    let mut value = key.kind.from_text(text).map_err(|problem| format!("`{path}` {problem}"))?;
+    let mut value = key.kind.parse_text(text).map_err(|problem| format!("`{path}` {problem}"))?;
     if let (Kind::Path, Value::String(path)) = (key.kind, &value) {
         let absolute = std::path::absolute(path).map_err(|error| format!("`{path}`: {error}"))?;
         value = Value::String(absolute.to_string_lossy().into_owned());

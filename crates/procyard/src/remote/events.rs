@@ -2,6 +2,7 @@
 //!
 //! Not for output: samples of it are left out.
 
+use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use procyard_api::http::{EventQuery, EventRecord, EventStreamQuery};
@@ -104,14 +105,15 @@ fn show(event: &EventRecord, options: &EventsOptions) -> anyhow::Result<()> {
         kind.as_str().unwrap_or_default(),
         event.state.as_str()
     );
+    // Writing to a text does not fail.
     if let Some(code) = event.exit_code {
-        text.push_str(&format!(" {code}"));
+        let _ = write!(text, " {code}");
     }
     if let Some(signal) = event.signal {
-        text.push_str(&format!(" ({signal})"));
+        let _ = write!(text, " ({signal})");
     }
     if let Some(reason) = event.reason.filter(|reason| reason.as_str() != event.state.as_str()) {
-        text.push_str(&format!(" because of {reason}"));
+        let _ = write!(text, " ({reason})");
     }
     print(std::io::stdout(), format_args!("{text}\n"));
     Ok(())

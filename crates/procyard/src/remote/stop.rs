@@ -2,6 +2,7 @@
 //!
 //! Not for how a stop escalates: the service does that.
 
+use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use procyard_api::{StopArguments, StopMode};
@@ -30,7 +31,8 @@ async fn end(options: &StopOptions) -> anyhow::Result<u8> {
     } else {
         let mut text = result.status.as_str().replace('_', " ");
         if let Some(code) = result.exit_code {
-            text.push_str(&format!(" {code}"));
+            // Writing to a text does not fail.
+            let _ = write!(text, " {code}");
         }
         if result.escalated {
             text.push_str("; some of it had to be killed");

@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use nix::sys::signal::Signal;
 use procyard_api::BashArguments;
+use procyard_api::http::CreateSession;
 use procyard_core::Handle;
 use serde_json::Value;
 
@@ -140,7 +141,7 @@ fn commands_of_the_service_inherit_nothing_that_speaks_for_it() {
     let running = Running::spawn(&mut command);
     eventually("it listens", || scene.data_dir().join("procyard.sock").exists().then_some(()));
     let admin = procyard_client::Client::unix(scene.data_dir().join("procyard.sock"));
-    let created = eventually("it answers", || block(admin.create_session(&Default::default())).ok());
+    let created = eventually("it answers", || block(admin.create_session(&CreateSession::default())).ok());
     let handle = start(&admin.with_token(&created.token), "env; echo end");
     assert_eq!(verb(&scene, "wait", &handle, &[]).code(), 0);
     let said = verb(&scene, "logs", &handle, &[]).stdout();
