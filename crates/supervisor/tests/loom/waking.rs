@@ -138,7 +138,9 @@ fn a_waiter_that_goes_away_leaves_no_place_whoever_is_being_woken() {
             thread::spawn(move || {
                 let bell = Bell::new();
                 let mut waiter = CourseWaiter::new(course, Waits::ForOutput);
-                let _ = look(&mut waiter, &bell, output);
+                // One append is not enough for it, so that only its going away can free its place.
+                let _ =
+                    look(&mut waiter, &bell, |standing| (standing.progress.total_bytes > 1).then_some(()));
                 drop(waiter);
                 bell
             })
@@ -166,6 +168,23 @@ fn a_waiter_that_was_woken_and_goes_away_takes_nobody_elses_place() {
         append(&course, 2);
         assert_eq!(waiting.join().unwrap().0, 2);
         leaving.join().unwrap();
+        nobody_waits(&course);
+    });
+}
+
+#[test]
+fn a_waiter_that_was_woken_and_waits_on_takes_nobody_elses_place() {
+    loom::model(|| {
+        let course = course();
+        let mut first = CourseWaiter::new(Arc::clone(&course), Waits::ForOutput);
+        assert!(look(&mut first, &Bell::new(), output).is_pending());
+        append(&course, 1);
+        let waiting = waits(&course, Waits::ForOutput, |standing| standing.output_beyond(1));
+        let going_on = thread::spawn(move || {
+            Bell::new().sleep_until(async { first.until(|standing| standing.output_beyond(1)).await })
+        });
+        append(&course, 2);
+        assert_eq!((waiting.join().unwrap().0, going_on.join().unwrap()), (2, 2));
         nobody_waits(&course);
     });
 }
