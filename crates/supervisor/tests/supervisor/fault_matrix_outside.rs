@@ -14,8 +14,8 @@ use async_trait::async_trait;
 use procyard_core::{EventId, EventKind, Handle, LifecycleEvent, Limits, Owner, State, StopKind};
 use procyard_manifest::{ManifestStore, spool_name};
 use procyard_supervisor::{
-    CompletionNotifier, Lease, LifecyclePublisher, Notice, RestoreReport, ServiceError, Services, Started, StopRequest,
-    Supervisor, SupervisorError,
+    CompletionNotifier, Lease, LifecyclePublisher, Notice, RestoreReport, ServiceError, Services, Started,
+    StopRequest, Supervisor, SupervisorError,
 };
 use procyard_testkit::{Failure, Fault, Faults, FaultyDir, Journal, LosingStore, Operation, ScriptedRunner};
 use tokio::sync::watch;

@@ -250,7 +250,8 @@ impl World {
             }
         }
         self.seen.news = taken.news.len();
-        if self.is_caught_up() {
+        // What comes up once a session has ended is told by the next one.
+        if self.is_caught_up() && !self.model.shutting_down {
             for news in &self.model.pushed {
                 if let News::End(id) = news {
                     assert!(self.seen.pushed.contains(id), "the end of {id} was not pushed");

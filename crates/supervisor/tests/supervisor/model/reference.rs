@@ -558,10 +558,17 @@ impl Model {
         }
     }
 
-    /// What is retained, with what orders its eviction.
+    /// What is retained, with what orders its eviction: the last use; of what nobody used since a restart its end.
     pub(super) fn retained(&self) -> BTreeMap<usize, (Millis, Millis)> {
         let retained = self.processes.iter().filter(|process| process.is_terminal() && !process.evicted);
-        retained.map(|process| (process.id, (process.used_at, process.finished_at.unwrap_or(0)))).collect()
+        retained
+            .map(|process| {
+                (
+                    process.id,
+                    (process.used_at, process.finished_at.filter(|_| process.used_at == 0).unwrap_or(0)),
+                )
+            })
+            .collect()
     }
 
     /// The supervisor goes. Everybody who was with it goes along.

@@ -566,7 +566,7 @@ impl World {
             attendance.release();
         }
         if death == Death::Dropped {
-            self.pass(1).await;
+            self.pass(STEP).await;
         }
         self.model.die(death);
         let tap = Arc::new(Tap::new(&self.taken));
