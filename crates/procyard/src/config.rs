@@ -1,8 +1,8 @@
 //! Configuration: what is set, by whom, and what follows for the crates that this program puts together.
 //!
-//! [`keys`] is the one table of what there is; [`kind`] says what a value may be; [`sources`] brings defaults, file,
-//! environment and flags together; [`effect`] turns the result into the settings of the inner crates; [`show`] prints it;
-//! [`page`] writes the page of the documentation.
+//! `keys` is the one table of what there is; `kind` says what a value may be; `sources` brings defaults, file,
+//! environment and flags together; `effect` turns the result into the settings of the inner crates; `show` prints it;
+//! `page` writes the page of the documentation.
 //!
 //! Not for where sessions are kept, which only the command line and the environment say: the file may be shared.
 

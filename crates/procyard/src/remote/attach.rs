@@ -1,6 +1,6 @@
 //! `procyard attach`: a person's terminal becomes that of a process, until it ends or the person leaves it.
 //!
-//! [`keys`] finds the keys that mean leaving, [`screen`] knows what has to be undone then. Not for processes without a
+//! `keys` finds the keys that mean leaving, `screen` knows what has to be undone then. Not for processes without a
 //! terminal alone: their output is shown and their input is given just the same.
 
 mod keys;
