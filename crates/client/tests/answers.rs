@@ -1,6 +1,5 @@
 //! What the client makes of answers, good and bad, from a service that says what a test wants it to.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
 #![expect(clippy::unwrap_used, reason = "what a test builds on is there, or the test fails")]
 
 use std::path::Path;

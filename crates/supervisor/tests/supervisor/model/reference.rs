@@ -119,10 +119,7 @@ impl Model {
 
     /// The same, for a call that is refused in a session that ends.
     pub(super) fn call(&mut self, owner: usize, id: usize) -> Result<&mut Process, ErrorCode> {
-        match self.shutting_down {
-            true => Err(ErrorCode::SupervisorShuttingDown),
-            false => self.find(owner, id),
-        }
+        if self.shutting_down { Err(ErrorCode::SupervisorShuttingDown) } else { self.find(owner, id) }
     }
 
     /// Lets time pass: everything happens in its order.
@@ -201,9 +198,10 @@ impl Model {
             Waits::Stop { id, owner, until } => {
                 let process = &self.processes[*id];
                 let done = process.is_terminal() || until.is_some_and(|until| self.now >= until);
-                match gone(*id, *owner) {
-                    true => Some(Answer::Refused(ErrorCode::NotFound)),
-                    false => done.then_some(Answer::Ended(process.state)),
+                if gone(*id, *owner) {
+                    Some(Answer::Refused(ErrorCode::NotFound))
+                } else {
+                    done.then_some(Answer::Ended(process.state))
                 }
             }
             Waits::Wait { owner, targets, any, until, end } => {
@@ -249,7 +247,7 @@ impl Model {
             }
             Waits::Shutdown { living } => {
                 let ended = living.iter().all(|id| self.processes[*id].is_terminal());
-                ended.then(|| Answer::Left(living.len()))
+                ended.then_some(Answer::Left(living.len()))
             }
         }
     }
@@ -288,9 +286,10 @@ impl Model {
         if let Some((key, digest)) = plan.key
             && let Some((id, known)) = self.keys.get(&(plan.owner, key)).copied()
         {
-            return Err(match known == digest {
-                true => Answer::Started { id, new: false },
-                false => Answer::Refused(ErrorCode::Conflict),
+            return Err(if known == digest {
+                Answer::Started { id, new: false }
+            } else {
+                Answer::Refused(ErrorCode::Conflict)
             });
         }
         if self.running_of(plan.owner) >= RUNNING_PER_LOOP || self.living().count() >= RUNNING {
@@ -602,7 +601,7 @@ impl Model {
             let own = process.plan.owner == process.owner;
             let stays = holder.is_some_and(|holder| {
                 let also_own = holder.plan.owner == process.owner;
-                also_own && !own || (!also_own && !own && holder.given_at <= process.given_at)
+                !own && (also_own || holder.given_at <= process.given_at)
             });
             if !stays {
                 self.keys.insert(place, (process.id, digest));
