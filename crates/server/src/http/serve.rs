@@ -128,6 +128,8 @@ async fn connection(stream: Box<dyn Connection>, peer: Peer, service: Arc<Servic
         .timer(TokioTimer::new())
         .header_read_timeout(service.idle_timeout)
         .max_buf_size(HEAD_MAX)
+        // Beyond what is buffered: a head that came in one piece is measured, too.
+        .max_header_size(HEAD_MAX)
         .max_headers(HEADERS_MAX)
         .serve_connection(stream, served)
         .with_upgrades();

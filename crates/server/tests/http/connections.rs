@@ -18,10 +18,10 @@ async fn connect(scene: &Scene) -> TcpStream {
 async fn rest(stream: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     // A reset is an end, too.
-    let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut bytes))
-        .await
-        .expect("the connection is closed");
-    String::from_utf8_lossy(&bytes).into_owned()
+    let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut bytes)).await;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    assert!(read.is_ok(), "the connection is closed after {text:?}");
+    text
 }
 
 async fn impatient() -> Scene {

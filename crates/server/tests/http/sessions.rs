@@ -105,5 +105,13 @@ async fn a_session_whose_processes_cannot_be_proven_gone_says_so() {
     assert_eq!((refused.status, &*refused.code()), (503, "teardown_failed"));
     assert!(refused.header("retry-after").is_some());
     scene.host.runner.last().unwrap().prove();
+    // The attempt goes on: asked again until it says that they are gone. The tokens are gone since the first.
+    let closing = scene.host.supervisor(token.owner.session);
+    let deadline = tokio::time::Instant::now() + crate::client::PATIENCE;
+    while closing.close_loop(token.owner).await.unwrap() > 0 {
+        assert!(tokio::time::Instant::now() < deadline, "they are proven gone in the end");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert_eq!(scene.get(&token, "/v1/processes").await.status, 401);
     scene.end().await;
 }
