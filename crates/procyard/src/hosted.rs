@@ -30,6 +30,10 @@ use crate::limits::unenforced;
 use crate::mcp::shortened;
 use crate::session::{Keep, Session, Which, start_runner};
 
+/// After this long a foreground call is handed over: many clients give a call up after a minute, and would lose its
+/// handle.
+const AUTO_YIELD: Duration = Duration::from_secs(50);
+
 /// How many sessions are opened at the same time.
 const OPENINGS: u32 = 8;
 
@@ -85,7 +89,7 @@ impl Host {
     ) -> anyhow::Result<Self> {
         let config = &configured.config;
         let containment = look(&configured).await?;
-        let options = ToolboxOptions { workspace, ..config.toolbox_options() };
+        let options = ToolboxOptions { workspace, auto_yield: Some(AUTO_YIELD), ..config.toolbox_options() };
         fs::create_dir_all(data_dir.join(OPEN)).context("the data directory cannot be used")?;
         Ok(Self {
             data_dir,

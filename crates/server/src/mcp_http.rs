@@ -16,7 +16,7 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use http_body_util::BodyExt as _;
-use procyard_core::Owner;
+use procyard_core::{Owner, SessionId};
 use procyard_tools::Surface;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
@@ -142,6 +142,11 @@ impl McpHttp {
     /// Ends every session of an owner, as when its loop was closed. Its calls under way are cancelled.
     pub fn forget(&self, owner: Owner) {
         self.shared.owners().remove(&owner);
+    }
+
+    /// The same for all owners of a session, as when it was closed.
+    pub fn forget_session(&self, session: SessionId) {
+        self.shared.owners().retain(|owner, _| owner.session != session);
     }
 
     /// Answers one request. Must be called within a runtime. Dropping the future is what a connection does that is gone.

@@ -46,11 +46,9 @@ pub(crate) struct Peer {
 
 /// The loop whose token a request below `/v1/mcp` carries, in the extensions of the request.
 #[derive(Debug, Clone)]
-pub struct LoopCaller {
-    /// The authority of the token.
-    pub owner: Owner,
+pub(crate) struct LoopCaller {
     /// The tools of that loop.
-    pub toolbox: Arc<Toolbox>,
+    pub(crate) toolbox: Arc<Toolbox>,
 }
 
 impl Caller {

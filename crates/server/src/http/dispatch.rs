@@ -30,8 +30,8 @@ const BODY_MAX: usize = 8 * 1024 * 1024;
 /// What a call that is under way gets to finish when the service is stopped.
 const STOP_GRACE: Duration = Duration::from_millis(500);
 
-/// The router of everything, with these routes below `/v1/mcp`.
-pub(crate) fn router(service: &Arc<Service>, mcp: Option<Router>) -> Router {
+/// The router of everything.
+pub(crate) fn router(service: &Arc<Service>) -> Router {
     let mut router = Router::new();
     for route in ROUTES.iter() {
         let Ok(filter) = MethodFilter::try_from(route.method.clone()) else { continue };
@@ -39,11 +39,9 @@ pub(crate) fn router(service: &Arc<Service>, mcp: Option<Router>) -> Router {
         let handler = move |request: Request| dispatch(Arc::clone(&service), route, request);
         router = router.route(route.path, on(filter, handler));
     }
-    if let Some(mcp) = mcp {
-        let guarded = mcp.layer(from_fn_with_state(Arc::clone(service), admit_mcp));
-        router = router.nest("/v1/mcp", guarded);
-    }
+    let guarded = service.mcp.clone().router().layer(from_fn_with_state(Arc::clone(service), admit_mcp));
     router
+        .nest("/v1/mcp", guarded)
         .fallback(async || Problem::not_found("there is no such path; see /openapi.json").into_response())
         .method_not_allowed_fallback(async || Problem::method_not_allowed().into_response())
 }
@@ -120,5 +118,5 @@ async fn loop_caller(service: &Service, caller: Result<Caller, Problem>) -> Resu
         return Err(Problem::shutting_down());
     }
     let toolbox = service.session_of(owner).await?.toolbox(owner);
-    Ok(LoopCaller { owner, toolbox })
+    Ok(LoopCaller { toolbox })
 }

@@ -37,7 +37,6 @@ mod stream;
 mod tokens;
 mod tool;
 
-pub use caller::LoopCaller;
 pub use host::{HostError, HostedSession, SessionHost};
 pub use listener::Listener;
 pub use openapi::document as openapi_document;

@@ -5,6 +5,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::McpHttpOptions;
+
 /// The settings of a service.
 #[derive(Debug, Clone)]
 pub struct ServiceOptions {
@@ -17,9 +19,8 @@ pub struct ServiceOptions {
     /// How long a connection may take to send the head of a request, also the first or the next one; how long it may
     /// take to send a body; and how long it may read nothing of what is sent to it.
     pub idle_timeout: Duration,
-    /// Routes that are served below `/v1/mcp`. A request has the token of a loop, and carries a
-    /// [`LoopCaller`](crate::http::LoopCaller) in its extensions.
-    pub mcp: Option<axum::Router>,
+    /// How `/v1/mcp` is served, where the token of a loop says whose tools a client has.
+    pub mcp: McpHttpOptions,
 }
 
 impl ServiceOptions {
@@ -31,7 +32,7 @@ impl ServiceOptions {
             tokens_dir: data_dir.join("tokens"),
             max_connections: 512,
             idle_timeout: Duration::from_secs(30),
-            mcp: None,
+            mcp: McpHttpOptions::default(),
         }
     }
 }

@@ -71,8 +71,9 @@ pub async fn serve(
         Ok::<_, ServiceError>((admin_token, Tokens::open(&tokens_dir).map_err(ServiceError::Tokens)?))
     });
     let (admin_token, tokens) = opening.await??;
-    let service = Arc::new(Service::new(Arc::clone(&host), admin_token, tokens, idle_timeout, stop.clone()));
-    let router = router(&service, mcp);
+    let service =
+        Arc::new(Service::new(Arc::clone(&host), admin_token, tokens, idle_timeout, mcp, stop.clone()));
+    let router = router(&service);
     let places = Arc::new(Semaphore::new(max_connections.max(1)));
     let mut accepting = JoinSet::new();
     for listener in listeners {

@@ -6,20 +6,23 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use axum::http::request::Parts;
+use axum::response::{IntoResponse as _, Response};
 use procyard_core::{Handle, LoopId, Owner, SessionId};
 use procyard_journal::Journal;
 use procyard_supervisor::{Snapshot, Supervisor, SupervisorError};
-use procyard_tools::Toolbox;
+use procyard_tools::{Surface, Toolbox};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::admin_token::AdminToken;
-use super::caller::{Caller, invalid};
+use super::caller::{Caller, LoopCaller, invalid};
 use super::host::{HostError, HostedSession, SessionHost};
 use super::metrics::Metrics;
 use super::problem::Problem;
 use super::tokens::Tokens;
+use crate::{McpHttp, McpHttpOptions};
 
 pub(crate) struct Service {
     pub(crate) host: Arc<dyn SessionHost>,
@@ -27,6 +30,8 @@ pub(crate) struct Service {
     pub(crate) tokens: Arc<Tokens>,
     pub(crate) metrics: Metrics,
     pub(crate) idle_timeout: Duration,
+    /// What `/v1/mcp` keeps of its clients.
+    pub(crate) mcp: McpHttp,
     /// Cancelled when the service is to end: no new work, and streams end.
     pub(crate) stop: CancellationToken,
     /// Owns every task that outlives the request which began it.
@@ -95,6 +100,14 @@ impl OpenSession {
     }
 }
 
+/// The tools of the loop whose token came with a request; nothing gets here without one.
+fn tools_of(head: &Parts) -> Result<Arc<dyn Surface>, Box<Response>> {
+    match head.extensions.get::<LoopCaller>() {
+        Some(caller) => Ok(Arc::clone(&caller.toolbox) as Arc<dyn Surface>),
+        None => Err(Box::new(Problem::unauthenticated("a token is missing").into_response())),
+    }
+}
+
 /// A process that a caller may reach, if there is one.
 pub(crate) struct Reached {
     pub(crate) session: Arc<OpenSession>,
@@ -120,6 +133,7 @@ impl Service {
         admin_token: AdminToken,
         tokens: Tokens,
         idle_timeout: Duration,
+        mcp: McpHttpOptions,
         stop: CancellationToken,
     ) -> Self {
         Self {
@@ -128,6 +142,7 @@ impl Service {
             tokens: Arc::new(tokens),
             metrics: Metrics::default(),
             idle_timeout,
+            mcp: McpHttp::new(tools_of, mcp, stop.child_token()),
             stop,
             tasks: TaskTracker::new(),
             open: Mutex::default(),
@@ -155,6 +170,7 @@ impl Service {
     /// Lets go of what is kept of a session that is closed.
     pub(crate) fn forget(&self, session: SessionId) {
         self.open().remove(&session);
+        self.mcp.forget_session(session);
     }
 
     /// The open sessions, in the order of their ids.

@@ -126,5 +126,6 @@ pub(crate) async fn delete_loop(call: Call) -> Result<Response, Problem> {
     revoke(&call.service, Revoked::Loop(owner)).await?;
     let unproven = session.supervisor().close_loop(owner).await?;
     session.forget(owner);
+    call.service.mcp.forget(owner);
     if unproven > 0 { Err(unproven_error(unproven)) } else { Ok(tool::nothing()) }
 }

@@ -88,8 +88,8 @@ impl Scene {
         };
         // Waits until it serves: connections are taken before.
         assert_eq!(scene.get(Who::Nobody, "/health").await.status, 200);
-        scene.admin =
-            std::fs::read_to_string(scene.place.path().join("admin.token")).unwrap().trim().to_owned();
+        let token = std::fs::read_to_string(scene.place.path().join("admin.token")).unwrap();
+        token.trim().clone_into(&mut scene.admin);
         scene
     }
 

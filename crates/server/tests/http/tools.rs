@@ -1,10 +1,8 @@
 //! The tools over HTTP, diagnostics and metrics.
 
-use axum::routing::get;
-use axum::{Extension, Router};
 use procyard_core::Limits;
-use procyard_server::http::{LoopCaller, ServiceOptions};
-use serde_json::json;
+use procyard_server::http::ServiceOptions;
+use serde_json::{Value, json};
 
 use crate::client::Answer;
 use crate::scene::{Scene, Who};
@@ -70,18 +68,43 @@ async fn diagnostics_count_what_the_caller_may_see() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_below_mcp_is_given_the_loop_of_its_token() {
-    let whose = async |Extension(caller): Extension<LoopCaller>| caller.owner.loop_id.to_string();
-    let mcp = move |options| ServiceOptions { mcp: Some(Router::new().route("/", get(whose))), ..options };
-    let scene = Scene::with(mcp, Limits::default()).await;
-    let token = scene.session().await;
-    let ask = async |who: Who<'_>| Answer::of(scene.open(who, "GET", "/v1/mcp", &[], None).await).await;
-    let answer = ask((&token).into()).await;
-    assert_eq!((answer.status, answer.text()), (200, token.owner.loop_id.to_string()));
+async fn the_token_of_a_loop_says_whose_tools_an_mcp_client_has() {
+    let named_so = |mut options: ServiceOptions| {
+        options.mcp.hosts.push("procyard".to_owned());
+        options
+    };
+    let scene = Scene::with(named_so, Limits::default()).await;
+    let (token, other) = (scene.session().await, scene.session().await);
+    let accepts = [("accept", "application/json, text/event-stream"), ("content-type", "application/json")];
+    let post = async |who: Who<'_>, more: &[(&str, &str)], body: Value| {
+        let headers: Vec<_> = accepts.iter().chain(more).copied().collect();
+        Answer::of(scene.open(who, "POST", "/v1/mcp", &headers, Some(body.to_string())).await).await
+    };
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}});
     for who in [Who::Nobody, Who::Peer, Who::Bearer("pyt_forged")] {
-        let refused = ask(who.clone()).await;
+        let refused = post(who.clone(), &[], hello.clone()).await;
         assert_eq!((refused.status, &*refused.code()), (401, "unauthenticated"), "{who:?}");
     }
+    let opened = post((&token).into(), &[], hello.clone()).await;
+    assert_eq!(opened.status, 200, "{}", opened.text());
+    assert!(opened.text().contains("procyard"), "{}", opened.text());
+    let session = opened.headers["mcp-session-id"].to_str().unwrap().to_owned();
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    let named = [("mcp-session-id", &*session), ("mcp-protocol-version", "2025-06-18")];
+    assert_eq!(post((&token).into(), &named, ready).await.status, 202);
+    let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"});
+    let listed = post((&token).into(), &named, list.clone()).await;
+    assert!(listed.text().contains("ProcessOutput"), "{}", listed.text());
+    assert_eq!(
+        post((&other).into(), &named, list.clone()).await.status,
+        404,
+        "another loop has no such session"
+    );
+    // What has names of its own below it is reached as before.
     assert_eq!(scene.get(&token, "/v1/mcp/capabilities").await.status, 200);
+    let path = format!("/v1/sessions/{}/loops/{}", token.owner.session, token.owner.loop_id);
+    assert_eq!(scene.delete(scene.admin(), &path).await.status, 204);
+    assert_eq!(post((&token).into(), &named, list).await.status, 401, "its token is revoked");
     scene.end().await;
 }

@@ -44,7 +44,7 @@ pub(crate) fn result(tool: &ToolDefinition) -> String {
 
 /// The forms of a result but for the error.
 fn forms(tool: &ToolDefinition) -> impl Iterator<Item = &Value> {
-    let forms = tool.output_schema["anyOf"].as_array().unwrap().iter();
+    let forms = tool.output_schema.as_ref().unwrap()["anyOf"].as_array().unwrap().iter();
     forms.filter(|form| form["properties"].get("error").is_none())
 }
 
