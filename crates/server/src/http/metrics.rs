@@ -13,7 +13,6 @@ use axum::response::Response;
 
 use super::call::Call;
 use super::diagnostics::{count, everybodys};
-use super::problem::Problem;
 
 pub(crate) const MEDIA_TYPE: &str = "text/plain; version=0.0.4";
 
@@ -94,7 +93,7 @@ fn gauge(text: &mut String, name: &str, help: &str, value: u64) {
     let _ = writeln!(text, "{name} {value}");
 }
 
-pub(crate) fn metrics(call: &Call) -> Result<Response, Problem> {
+pub(crate) fn metrics(call: &Call) -> Response {
     let service = &call.service;
     let mut text = service.metrics.text();
     gauge(&mut text, "procyard_sessions", "Open sessions.", service.sessions().len() as u64);
@@ -118,5 +117,5 @@ pub(crate) fn metrics(call: &Call) -> Result<Response, Problem> {
     }
     let mut response = Response::new(Body::from(text));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
-    Ok(response)
+    response
 }

@@ -228,7 +228,7 @@ fn other_routes() -> Vec<Route> {
         )
         .json::<ContainmentReport>(200, "The tier and the limits."),
         Route::new(Method::GET, "/metrics", "metrics", Admin, "Metrics for Prometheus.", |call| {
-            Box::pin(ready(metrics::metrics(&call)))
+            Box::pin(ready(Ok(metrics::metrics(&call))))
         })
         .bytes(200, metrics::MEDIA_TYPE, "The metrics."),
         Route::new(Method::GET, "/openapi.json", "openapi", Any, "This document.", |call| {
