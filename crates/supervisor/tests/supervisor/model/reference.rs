@@ -394,7 +394,9 @@ impl Model {
             return Err(ErrorCode::ProcessQuotaExceeded);
         }
         let mut moved = Vec::new();
-        for process in self.processes.iter_mut().filter(|process| process.owner == from) {
+        // Of what was evicted and told nobody knows anything any more.
+        let known = |process: &&mut Process| !process.evicted || process.notice_due();
+        for process in self.processes.iter_mut().filter(|process| process.owner == from).filter(known) {
             process.owner = to;
             process.given_at = self.now;
             if !process.evicted {
