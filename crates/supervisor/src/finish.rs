@@ -106,9 +106,6 @@ pub(crate) async fn give_up(shared: &Arc<Shared>, entry: &Arc<Entry>) {
     if entry.record().completion.is_some() {
         return;
     }
-    if let Some(input) = &entry.input {
-        input.close();
-    }
     let outcome = Outcome::diagnosed(Reason::Failed, SUPERVISION_LOST);
     terminalise(shared, entry, State::Failed, outcome, None).await;
 }
@@ -129,6 +126,10 @@ pub(crate) async fn terminalise(
     outcome: Outcome,
     spool: Option<Spool>,
 ) {
+    // Also of what never ran: whoever waits for room learns that there will be none.
+    if let Some(input) = &entry.input {
+        input.close();
+    }
     let (disk_bytes, degraded) = settle_spool(shared, entry, spool).await;
     let finished_at = shared.clock.now();
     let bounds = entry.open_reader().map(|reader| reader.bounds());

@@ -326,8 +326,8 @@ fn a_restore_at_any_call_of_which_the_store_breaks_is_refused_or_whole() {
                     let ids: BTreeSet<_> =
                         services.journal.ends_of(process.identity.handle).into_iter().collect();
                     // The end of the other one was said before.
-                    let lost = process.state == State::LostOnRestore;
-                    assert!(ids.len() <= 1 && (!lost || ids.len() == 1), "its end is said under one id");
+                    let ran = process.state == State::LostOnRestore;
+                    assert!(ids.len() <= 1 && (!ran || ids.len() == 1), "its end is said under one id");
                 }
                 assert_eq!(next.notices(owner(1)).len(), 2, "its owner is told of both");
             });

@@ -445,3 +445,22 @@ async fn a_publisher_that_panics_is_asked_again() {
     let events = yard.events(handle, 2).await;
     assert_eq!(events, [(EventKind::Backgrounded, State::Running), (EventKind::Completed, State::Exited)]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_for_room_learns_that_a_process_never_came_up() {
+    let limits = Limits { pending_input_bytes: 1000, ..Limits::default() };
+    let script = Script::new().start_fault(StartFault::Slow(Duration::from_secs(3)));
+    let yard = Yard::with_limits(script, limits).await;
+    let wait = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let handle = yard.supervisor.list(yard.owner)[0].identity.handle;
+        let request = InputRequest { data: vec![0; 900], ..InputRequest::default() };
+        yard.supervisor.input(yard.owner, &handle, request).await.unwrap();
+        let room = yard.supervisor.input_room(yard.owner, &handle);
+        let (room, stopped) = tokio::join!(room, yard.stop(handle, StopKind::Kill, GRACE));
+        assert_eq!((code(room), stopped.unwrap().state), (ErrorCode::StdinClosed, State::Killed));
+    };
+    let waited = async { tokio::time::timeout(DEADLINE, wait).await.expect("nobody waits for ever") };
+    let (started, ()) = tokio::join!(yard.try_start(with_stdin()), waited);
+    assert!(started.is_err());
+}

@@ -4,9 +4,11 @@
 //! The model ([`reference`]) is plain data that knows to the millisecond what should be; after each step the
 //! supervisor is held against it ([`check`]). Not for faults of the runner or the store: those have matrices of their own.
 
+mod calls;
 mod check;
 mod process;
 mod reference;
+mod services;
 mod steps;
 mod world;
 

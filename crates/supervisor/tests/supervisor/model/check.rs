@@ -10,9 +10,11 @@ use procyard_core::{ErrorCode, EventKind, Handle};
 use procyard_manifest::ManifestStore;
 use procyard_supervisor::{LiveEvent, Snapshot, StdinStatus};
 
+use super::calls::{Answer, Waits};
 use super::process::Process;
-use super::reference::{Answer, LOOPS, News, RETAINED, WAITERS, Waits};
-use super::world::{Pushed, Raw, World, key_record, loop_of, timestamp};
+use super::reference::{LOOPS, News, RETAINED, WAITERS};
+use super::services::Pushed;
+use super::world::{Raw, World, key_record, loop_of, timestamp};
 
 impl World {
     /// Nothing is otherwise than the reference says.

@@ -3,29 +3,29 @@
 //! Not for what comes of them: see `check`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use procyard_core::{
     ErrorCode, EventId, EventKind, Handle, LifecycleEvent, Limits, NotificationId, Owner, Timestamp,
 };
 use procyard_manifest::IdempotencyRecord;
 use procyard_runner::{CommandSpec, ProcessRequest, Runner as _, StdinMode};
 use procyard_supervisor::{
-    Attendance, Clock, CommandRecord, CompletionNotifier, InputRequest, Lease, LeftoverPolicy,
-    LifecyclePublisher, Notice, NoticeKind, ServiceError, Services, StartOptions, Started, StopRequest,
-    Subscription, Supervisor, SupervisorError, Target, Telling, WaitMode, Waited,
+    Attendance, Clock, CommandRecord, InputRequest, Lease, LeftoverPolicy, Notice, NoticeKind, Services,
+    StartOptions, Started, StopRequest, Subscription, Supervisor, SupervisorError, Target, Telling, WaitMode,
+    Waited,
 };
 use procyard_testkit::{LosingStore, Loss, Played, Script, ScriptedRunner, StartFault};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use super::calls::{Answer, Waits};
 use super::reference::{
-    self, Answer, GRACE, LOOPS, Millis, Model, News, PENDING_INPUT, RETAINED, RUNNING, RUNNING_PER_LOOP,
-    WAITERS, Waits,
+    self, GRACE, LOOPS, Millis, Model, News, PENDING_INPUT, RETAINED, RUNNING, RUNNING_PER_LOOP, WAITERS,
 };
+use super::services::{Taken, Tap};
 use super::steps::{Death, Plan, Step, Until, Which};
 use crate::common::{Find, origin, owner, read_from, target};
 
@@ -39,60 +39,6 @@ pub(super) const CAUGHT_UP: Millis = 31_000;
 pub(super) enum Raw {
     Started(Started),
     Known(Answer),
-}
-
-/// What the services were given, over all supervisors.
-#[derive(Default)]
-pub(super) struct Taken {
-    pub(super) events: Vec<LifecycleEvent>,
-    pub(super) news: Vec<Pushed>,
-}
-
-pub(super) enum Pushed {
-    Notice(Owner, Notice),
-    Moved(Handle, Owner, Owner),
-}
-
-/// The services of one supervisor.
-pub(super) struct Tap {
-    taken: Arc<Mutex<Taken>>,
-    /// Its supervisor is dead: what it still says nobody hears.
-    cut: AtomicBool,
-    publisher_refuses: AtomicBool,
-    notifier_refuses: AtomicBool,
-}
-
-impl Tap {
-    fn admit(&self, refuses: &AtomicBool) -> Result<(), ServiceError> {
-        if self.cut.load(Ordering::SeqCst) || refuses.load(Ordering::SeqCst) {
-            return Err(ServiceError::from(Box::<dyn std::error::Error + Send + Sync>::from("not now")));
-        }
-        Ok(())
-    }
-}
-
-#[async_trait]
-impl LifecyclePublisher for Tap {
-    async fn publish(&self, event: &LifecycleEvent) -> Result<(), ServiceError> {
-        self.admit(&self.publisher_refuses)?;
-        self.taken.lock().unwrap().events.push(event.clone());
-        Ok(())
-    }
-}
-
-#[async_trait]
-impl CompletionNotifier for Tap {
-    async fn notify(&self, owner: Owner, notice: &Notice) -> Result<(), ServiceError> {
-        self.admit(&self.notifier_refuses)?;
-        self.taken.lock().unwrap().news.push(Pushed::Notice(owner, notice.clone()));
-        Ok(())
-    }
-
-    async fn moved(&self, process: Handle, from: Owner, to: Owner) -> Result<(), ServiceError> {
-        self.admit(&self.notifier_refuses)?;
-        self.taken.lock().unwrap().news.push(Pushed::Moved(process, from, to));
-        Ok(())
-    }
 }
 
 /// The wall clock goes as the paused one does.
@@ -614,13 +560,6 @@ impl World {
             assert!(played.is_closed(), "a process was not let go of");
         }
         assert!(self.model.processes.iter().all(super::process::Process::is_terminal));
-    }
-}
-
-impl Tap {
-    fn new(taken: &Arc<Mutex<Taken>>) -> Self {
-        let (cut, publisher_refuses, notifier_refuses) = Default::default();
-        Self { taken: Arc::clone(taken), cut, publisher_refuses, notifier_refuses }
     }
 }
 
