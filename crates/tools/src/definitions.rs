@@ -241,7 +241,9 @@ mod tests {
     #[test]
     fn every_field_of_every_schema_has_a_description() {
         for tool in all(Lasting::Possible) {
-            for (side, schema) in [("arguments", &tool.input_schema), ("result", &tool.output_schema)] {
+            for (side, schema) in
+                [("arguments", &tool.input_schema), ("result", tool.output_schema.as_ref().unwrap())]
+            {
                 let mut found = Vec::new();
                 fields(schema, &format!("{} {side}", tool.name), &mut found);
                 assert!(!found.is_empty());
