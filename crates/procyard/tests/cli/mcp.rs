@@ -194,7 +194,6 @@ fn lines_that_are_none_of_the_protocols_do_no_harm() {
     assert_eq!(client.response(unknown)["error"]["code"], -32601);
     for params in [
         json!({}),
-        json!([]),
         json!({"name": 5}),
         json!({"name": "Bash", "arguments": []}),
         json!({"name": "Bash", "arguments": "true"}),
