@@ -64,13 +64,11 @@ impl Answer {
         let (mut bytes, mut whole) = (Vec::new(), true);
         let read = async {
             while let Some(frame) = body.frame().await {
-                match frame {
-                    Ok(frame) => bytes.extend_from_slice(frame.data_ref().unwrap_or(&Bytes::new())),
-                    Err(_) => {
-                        whole = false;
-                        return;
-                    }
-                }
+                let Ok(frame) = frame else {
+                    whole = false;
+                    return;
+                };
+                bytes.extend_from_slice(frame.data_ref().unwrap_or(&Bytes::new()));
             }
         };
         tokio::time::timeout(PATIENCE, read).await.expect("the body in time");
