@@ -77,7 +77,7 @@ impl Scene {
         let stop = CancellationToken::new();
         let serving = serve(vec![socket, tcp], Arc::clone(&host) as _, options, stop.clone());
         let serving = tokio::spawn(serving);
-        let mut scene = Self {
+        let scene = Self {
             socket: At::socket(&path),
             tcp: At::Tcp(address),
             admin: String::new(),
@@ -88,9 +88,8 @@ impl Scene {
         };
         // Waits until it serves: connections are taken before.
         assert_eq!(scene.get(Who::Nobody, "/health").await.status, 200);
-        let token = std::fs::read_to_string(scene.place.path().join("admin.token")).unwrap();
-        token.trim().clone_into(&mut scene.admin);
-        scene
+        let admin = std::fs::read_to_string(scene.place.path().join("admin.token")).unwrap();
+        Self { admin: admin.trim().to_owned(), ..scene }
     }
 
     pub(crate) fn data_dir(&self) -> &std::path::Path {
