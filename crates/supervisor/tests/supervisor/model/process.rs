@@ -70,6 +70,8 @@ pub(super) struct Process {
     pub(super) events: Vec<EventKind>,
     /// Its owner was told how it ended.
     pub(super) told: bool,
+    /// Its owner learnt its end without a notice, under an earlier supervisor. Nobody need have recorded that.
+    pub(super) learnt_before: bool,
     /// How many of its stalls there were, and whether the last is still to be told.
     pub(super) stalls: u32,
     pub(super) stall_open: bool,
@@ -118,6 +120,7 @@ impl Process {
             lifetime: plan.deadline,
             events: Vec::new(),
             told: false,
+            learnt_before: false,
             stalls: 0,
             stall_open: false,
             evicted: false,
@@ -467,6 +470,7 @@ impl Process {
             self.end(State::LostOnRestore, Reason::LostOnRestore, now);
         }
         self.native = false;
+        self.learnt_before = self.told && !self.handed_over;
         self.used_at = 0;
         self.lifetime = None;
         self.stall_open = false;

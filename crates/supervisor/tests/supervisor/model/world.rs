@@ -269,6 +269,9 @@ impl World {
             }
             Step::Leave { which, released } => {
                 let Some(which) = which.checked_rem(self.attendances.len()) else { return };
+                // Whether it is told once more is not certain.
+                let learnt = self.model.processes.get(self.model.attending[which].1);
+                let released = released || learnt.is_some_and(|process| process.learnt_before);
                 self.model.leave(which, released);
                 let attendance = self.attendances.remove(which);
                 if released {
