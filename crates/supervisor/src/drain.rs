@@ -97,20 +97,21 @@ pub(crate) struct Drain {
 }
 
 impl Drain {
-    /// Begins reading. The task ends at end of file or when it is stopped.
+    /// Begins reading. The task ends at end of file or when it is stopped. `window` is how much is kept in memory.
     pub(crate) fn begin(
         entry: Arc<Entry>,
         clock: Arc<dyn Clock>,
         spool: Spool,
         streams: Vec<(Stream, Output)>,
         pace: Option<Pace>,
+        window: u64,
     ) -> Self {
         let (eof, at_eof) = watch::channel(false);
         let (pausing, paused) = watch::channel(false);
         let (stop, unpaced) = (CancellationToken::new(), CancellationToken::new());
         let terminal = streams.iter().any(|(stream, _)| *stream == Stream::Terminal);
         let taps = streams.into_iter().map(|(stream, source)| Tap::new(stream, source)).collect();
-        let pace = pace.map(|pace| Pacer { pace, pausing, lifted: unpaced.clone() });
+        let pace = pace.map(|pace| Pacer { pace, window, pausing, lifted: unpaced.clone() });
         let sizes = watch::Sender::new(None);
         let resized = sizes.subscribe();
         let reader = Reader {
@@ -166,14 +167,19 @@ struct Reader {
 /// Holds reading back while a reader is behind.
 struct Pacer {
     pace: Pace,
+    /// How much is kept in memory.
+    window: u64,
     pausing: watch::Sender<bool>,
     lifted: CancellationToken,
 }
 
 impl Pacer {
     /// Resolves when reading may go on; `false` when the pace no longer holds at all.
-    async fn go_on(&mut self, total: u64) -> bool {
-        let ahead = self.pace.ahead;
+    async fn go_on(&mut self, total: u64, in_memory_only: bool) -> bool {
+        // What the disk does not take stays readable only as long as it fits the window, with one read more and what
+        // the pipes still hold at the end.
+        let bound = if in_memory_only { self.window / 4 } else { u64::MAX };
+        let ahead = self.pace.ahead.min(bound);
         let behind = |consumed: &u64| total.saturating_sub(*consumed) > ahead;
         if !behind(&self.pace.consumed.borrow_and_update()) {
             return true;
@@ -197,7 +203,7 @@ impl Reader {
             if let Some(pacer) = &mut self.pace {
                 let total = self.entry.course.standing().progress.total_bytes;
                 let keeps = tokio::select! {
-                    keeps = pacer.go_on(total) => keeps,
+                    keeps = pacer.go_on(total, self.spool.as_ref().is_some_and(Spool::degraded)) => keeps,
                     () = &mut stopped => break,
                 };
                 if !keeps {

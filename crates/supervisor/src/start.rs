@@ -433,7 +433,9 @@ fn take_over(
     let process: Arc<dyn Process> = Arc::from(process);
     // What does not run yet is not quiet.
     entry.course.rest_from(Instant::now());
-    let drain = Drain::begin(Arc::clone(entry), Arc::clone(&shared.clock), spool, streams, options.pace);
+    let window = shared.limits.window_bytes;
+    let clock = Arc::clone(&shared.clock);
+    let drain = Drain::begin(Arc::clone(entry), clock, spool, streams, options.pace, window);
     if let (Some(queue), Some(stdin)) = (entry.input.clone(), stdin) {
         if let Some(input) = options.input {
             // It fits: the size was checked at admission and the queue was empty.

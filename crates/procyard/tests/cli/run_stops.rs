@@ -39,7 +39,7 @@ fn an_interrupt_that_the_command_heeds_is_its_own_end() {
     let scene = Scene::new();
     let mut running = Running::spawn(
         &mut scene
-            .procyard(["run", r#"trap "echo bye; exit 5" INT; echo ready; while :; do sleep 1000; done"#]),
+            .procyard(["run", r#"trap "echo bye; exit 5" INT; echo ready; while :; do sleep 0.1; done"#]),
     );
     let stdout = read_until(running.take_stdout(), "ready\n");
     running.signal(Signal::SIGINT);

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::common::{Yard, eventually, on_terminal, options, read_from};
+use crate::common::{Yard, eventually, full_disk, on_terminal, options, read_from};
 use procyard_core::{Limits, State, Stream};
 use procyard_manifest::spool_name;
 use procyard_supervisor::{Pace, ReadFrom, ReadRequest, StartOptions, StreamFilter};
-use procyard_testkit::{Leftover, Reaction, Script};
+use procyard_testkit::{Faults, Leftover, Reaction, Script};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -77,6 +77,30 @@ async fn a_paced_reader_loses_nothing_however_slow_it_is() {
         if snapshot.state.is_terminal() && read.len() as u64 == snapshot.total_bytes {
             break;
         }
+    }
+    assert!(read == printed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paced_reader_loses_nothing_when_the_disk_takes_nothing_any_more() {
+    let printed = pattern(4 << 20);
+    let faults = Faults::none();
+    let script = Script::new().pause(Duration::from_secs(1)).stdout(&printed).exit(0);
+    let yard = Yard::brittle(script, &faults).await;
+    let (consumed, follows) = watch::channel(0);
+    let pace = Some(Pace { consumed: follows, ahead: 4096 * KIB });
+    let handle = yard.start(StartOptions { pace, ..options() }).await;
+    faults.fail(full_disk());
+    let mut read = Vec::new();
+    while read.len() < printed.len() {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let cursor = read.len() as u64;
+        let request =
+            ReadRequest { from: ReadFrom::Cursor(cursor), max_bytes: 100_000, streams: StreamFilter::Both };
+        let (page, _) = yard.supervisor.read(yard.owner, &handle, request).await.unwrap();
+        assert!(!page.gap, "at {cursor}");
+        read.extend_from_slice(&page.bytes);
+        consumed.send_replace(read.len() as u64);
     }
     assert!(read == printed);
 }
