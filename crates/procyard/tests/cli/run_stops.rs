@@ -37,10 +37,8 @@ fn a_first_interrupt_interrupts_a_second_terminates_a_third_kills() {
 #[test]
 fn an_interrupt_that_the_command_heeds_is_its_own_end() {
     let scene = Scene::new();
-    let mut running = Running::spawn(
-        &mut scene
-            .procyard(["run", r#"trap "echo bye; exit 5" INT; echo ready; while :; do sleep 0.1; done"#]),
-    );
+    let line = r#"trap "echo bye; exit 5" INT; echo ready; while :; do sleep 0.1; done"#;
+    let mut running = Running::spawn(&mut scene.procyard_heeding_signals(["run", line]));
     let stdout = read_until(running.take_stdout(), "ready\n");
     running.signal(Signal::SIGINT);
     let stdout = read_until(stdout, "bye\n");
