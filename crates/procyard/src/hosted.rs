@@ -199,7 +199,7 @@ fn marked(data_dir: &Path) -> io::Result<Vec<SessionId>> {
 /// What the service's commands do not inherit, beside what is configured: what would let them speak for the service.
 fn host_options(config: &Config) -> HostOptions {
     let mut options = config.host_options();
-    options.env_filter.extend(["NOTIFY_SOCKET", "LISTEN_FDS*", crate::remote::TOKEN].map(str::to_owned));
+    options.env_filter.extend(["NOTIFY_SOCKET", "LISTEN_FDS*"].map(str::to_owned));
     options
 }
 

@@ -73,7 +73,10 @@ pub(crate) struct Actor {
     killing: bool,
     /// A stop is under way: the tree is being ended, whoever's cause owns the exit.
     pub(crate) stopping: bool,
+    /// When the open interrupt no longer owns an exit.
     interrupt_until: Option<Instant>,
+    /// Whether that interrupt was typed: more input takes its claim, too.
+    interrupt_typed: bool,
     /// The output that the last stall notice was about.
     stalled_at: Option<u64>,
 }
@@ -104,6 +107,7 @@ impl Actor {
             killing: false,
             stopping: false,
             interrupt_until: None,
+            interrupt_typed: false,
             stalled_at: None,
         }
     }
@@ -162,11 +166,13 @@ impl Actor {
 
     fn typed_interrupt(&mut self) {
         self.causes.delivered(StopKind::Interrupt, Requester::Owner);
-        self.interrupt_until = None;
+        self.interrupt_until = Instant::now().checked_add(self.shared.limits.graceful_shutdown);
+        self.interrupt_typed = true;
     }
 
     fn typed_other(&mut self) {
-        if self.interrupt_until.is_none() {
+        if self.interrupt_typed {
+            self.interrupt_until = None;
             self.causes.interrupt_lapsed();
         }
     }
@@ -259,6 +265,7 @@ impl Actor {
                 if delivery.leader_alive {
                     self.causes.delivered(kind, by);
                     self.interrupt_until = Some(now + grace);
+                    self.interrupt_typed = false;
                 }
                 return Ok(());
             }

@@ -309,6 +309,15 @@ async fn a_claude_command_that_fails_is_a_result_with_its_code_first() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_claude_command_that_runs_is_not_said_to_have_completed() {
+    let yard =
+        Yard::auto_yielding(Script::new().pause(Duration::from_secs(1000)).exit(0), Duration::from_secs(50))
+            .await;
+    let text = say(&claude(&yard), "Bash", json!({"command": "x"})).await;
+    assert!(text.ends_with("It still runs, and has printed nothing yet.\n"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_claude_command_that_is_handed_over_shows_its_output_once() {
     let script = Script::new().stdout("up\n").pause(Duration::from_secs(1000)).stdout("down\n").exit(0);
     let yard = Yard::auto_yielding(script, Duration::from_secs(50)).await;

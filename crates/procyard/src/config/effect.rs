@@ -97,7 +97,7 @@ impl Config {
         HostOptions {
             tier: self.containment.tier(),
             shell: self.processes.shell.clone(),
-            env_filter: self.processes.env_filter.clone(),
+            env_filter: env_filter(&self.processes.env_filter),
             no_new_privs: self.containment.no_new_privs,
             signal_scope: match self.containment.signal_scope {
                 Scope::Off => SignalScope::Off,
@@ -152,6 +152,11 @@ impl Containment {
             TierWish::Pidns => TierChoice::Require(Tier::PIDNS),
         }
     }
+}
+
+/// What commands do not inherit: what is configured, and never the token of a service.
+fn env_filter(configured: &[String]) -> Vec<String> {
+    configured.iter().map(String::as_str).chain([crate::remote::TOKEN]).map(str::to_owned).collect()
 }
 
 #[cfg(test)]

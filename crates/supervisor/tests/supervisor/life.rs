@@ -376,6 +376,18 @@ async fn an_interrupt_typed_into_a_terminal_owns_the_exit_until_more_is_typed() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_exit_long_after_a_typed_interrupt_is_its_own() {
+    let yard = Yard::new(Script::new()).await;
+    let handle = yard.start(on_terminal()).await;
+    let request = InputRequest { data: vec![0x03], ..InputRequest::default() };
+    yard.supervisor.input(yard.owner, &handle, request).await.unwrap();
+    tokio::time::sleep(Limits::default().graceful_shutdown + Duration::from_secs(1)).await;
+    yard.runner.last().unwrap().exit(4).await;
+    let end = yard.end(handle).await;
+    assert_eq!((end.state, end.outcome.unwrap().exit_code), (State::Exited, Some(4)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_status_of_stdin_follows_the_process() {
     let yard = Yard::new(Script::new().echo_input()).await;
     let handle = yard.start(with_stdin()).await;

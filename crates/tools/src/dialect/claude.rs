@@ -25,7 +25,7 @@ use super::{
     LOOKS, STARTS, STOPS, attempts, command_of, inside, no_such_process, notes, renamed, text_only, tool,
     unknown_tool, without,
 };
-use text::{end_of, finished, in_background, noted, output, output_or_nothing, status};
+use text::{end_of, finished, in_background, noted, output_or_nothing, status};
 
 use crate::definitions::ToolDefinition;
 use crate::notices::by_handle;
@@ -200,7 +200,12 @@ impl Claude {
         if answer.told.contains(&handle) {
             answer.text = finished(&unread, &also);
         } else {
-            let _ = write!(answer.text, "It still runs. Output so far:\n{}{}", output(&unread), noted(&also));
+            let (so_far, also) = (output_or_nothing(&unread), noted(&also));
+            let _ = if so_far.is_empty() {
+                write!(answer.text, "It still runs, and has printed nothing yet.\n{also}")
+            } else {
+                write!(answer.text, "It still runs. Output so far:\n{so_far}{also}")
+            };
         }
         Ok(Answer { read: Some(unread.claim), ..answer })
     }

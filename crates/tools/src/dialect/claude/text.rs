@@ -43,7 +43,7 @@ pub(super) fn finished(unread: &Unread, also: &[String]) -> String {
 }
 
 /// Output with a newline at its end, or a line that says that there is none.
-pub(super) fn output(unread: &Unread) -> String {
+fn output(unread: &Unread) -> String {
     match output_or_nothing(unread) {
         text if text.is_empty() => "(Bash completed with no output)\n".to_owned(),
         text => text,
