@@ -88,8 +88,8 @@ async fn a_paced_reader_loses_nothing_when_the_disk_takes_nothing_any_more() {
     let script = Script::new().pause(Duration::from_secs(1)).stdout(&printed).exit(0);
     let yard = Yard::brittle(script, &faults).await;
     let (consumed, follows) = watch::channel(0);
-    let pace = Some(Pace { consumed: follows, ahead: 4096 * KIB });
-    let handle = yard.start(StartOptions { pace, ..options() }).await;
+    let behind = Some(Pace { consumed: follows, ahead: 4096 * KIB });
+    let handle = yard.start(StartOptions { pace: behind, ..options() }).await;
     faults.fail(full_disk());
     let mut read = Vec::new();
     while read.len() < printed.len() {
