@@ -145,14 +145,7 @@ pub(crate) fn state_counts(_: &mut SchemaGenerator) -> Schema {
 }
 
 pub(crate) fn event_kind(_: &mut SchemaGenerator) -> Schema {
-    let kinds = [
-        EventKind::Started,
-        EventKind::Backgrounded,
-        EventKind::StopRequested,
-        EventKind::Completed,
-        EventKind::Lost,
-    ];
-    json_schema!({ "type": "string", "enum": kinds })
+    json_schema!({ "type": "string", "enum": EventKind::ALL })
 }
 
 pub(crate) fn uuid(_: &mut SchemaGenerator) -> Schema {

@@ -22,6 +22,22 @@ pub enum EventKind {
     Lost,
 }
 
+impl EventKind {
+    /// Every kind, in the order of declaration.
+    pub const ALL: [EventKind; 5] = [
+        EventKind::Started,
+        EventKind::Backgrounded,
+        EventKind::StopRequested,
+        EventKind::Completed,
+        EventKind::Lost,
+    ];
+
+    /// Whether such an event is the last of its process.
+    pub const fn is_end(self) -> bool {
+        matches!(self, EventKind::Completed | EventKind::Lost)
+    }
+}
+
 /// Why an event happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -47,6 +63,19 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Every reason, in the order of declaration.
+    pub const ALL: [Reason; 9] = [
+        Reason::Exited,
+        Reason::Failed,
+        Reason::TimedOut,
+        Reason::Interrupted,
+        Reason::Terminated,
+        Reason::Killed,
+        Reason::RunnerShutdown,
+        Reason::OutputLimit,
+        Reason::LostOnRestore,
+    ];
+
     /// The wire word.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -149,7 +178,7 @@ impl LifecycleEvent {
             return Err(MatrixError::Combination);
         }
         let begins = matches!(self.kind, EventKind::Started | EventKind::Backgrounded);
-        let ends = matches!(self.kind, EventKind::Completed | EventKind::Lost);
+        let ends = self.kind.is_end();
         need("started_at", self.started_at.is_some(), begins, true)?;
         need("finished_at", self.finished_at.is_some(), ends, ends)?;
         let exited = self.state == State::Exited;
@@ -172,32 +201,13 @@ const fn need(field: &'static str, there: bool, required: bool, allowed: bool) -
 mod tests {
     use super::*;
 
-    const KINDS: [EventKind; 5] = [
-        EventKind::Started,
-        EventKind::Backgrounded,
-        EventKind::StopRequested,
-        EventKind::Completed,
-        EventKind::Lost,
-    ];
-    const REASONS: [Option<Reason>; 10] = [
-        None,
-        Some(Reason::Exited),
-        Some(Reason::Failed),
-        Some(Reason::TimedOut),
-        Some(Reason::Interrupted),
-        Some(Reason::Terminated),
-        Some(Reason::Killed),
-        Some(Reason::RunnerShutdown),
-        Some(Reason::OutputLimit),
-        Some(Reason::LostOnRestore),
-    ];
-
     #[test]
     fn the_matrix_is_closed() {
-        let admitted = KINDS
-            .iter()
-            .flat_map(|kind| State::ALL.iter().map(move |state| (kind, state)))
-            .flat_map(|(kind, state)| REASONS.iter().map(move |reason| (*kind, *state, *reason)))
+        let reasons = || std::iter::once(None).chain(Reason::ALL.map(Some));
+        let admitted = EventKind::ALL
+            .into_iter()
+            .flat_map(|kind| State::ALL.map(|state| (kind, state)))
+            .flat_map(|(kind, state)| reasons().map(move |reason| (kind, state, reason)))
             .filter(|(kind, state, reason)| matrix_admits(*kind, *state, *reason))
             .count();
         // started, backgrounded; stop_requested 2 × 3; completed 4 + 3 + 3; lost.

@@ -6,7 +6,7 @@ use procyard_core::{
     EventId, EventKind, ExecutionId, Handle, Identity, LifecycleEvent, LoopId, MatrixError, Origin, Owner,
     Reason, SIGTERM, SessionId, State, Timestamp, matrix_admits,
 };
-use words::{KINDS, REASONS};
+use words::reasons;
 
 type Row = (EventKind, &'static [State], &'static [Option<Reason>]);
 
@@ -66,9 +66,9 @@ fn event(kind: EventKind, state: State, reason: Option<Reason>, fields: u8) -> L
 
 #[test]
 fn the_matrix_is_the_table_and_everything_else_is_refused() {
-    for kind in KINDS {
+    for kind in EventKind::ALL {
         for state in State::ALL {
-            for reason in REASONS {
+            for reason in reasons() {
                 let expected = known(kind, state, reason);
                 assert_eq!(matrix_admits(kind, state, reason), expected, "{kind:?} {state} {reason:?}");
                 if !expected {
@@ -130,7 +130,7 @@ fn an_event_says_who_when_and_how_it_ended_and_nothing_else() {
 
 #[test]
 fn a_reason_is_its_word_on_the_wire_and_in_text() {
-    for reason in REASONS.into_iter().flatten() {
+    for reason in Reason::ALL {
         assert_eq!(serde_json::to_value(reason).ok(), Some(reason.as_str().into()));
         assert_eq!(reason.to_string(), reason.as_str());
     }

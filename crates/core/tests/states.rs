@@ -5,7 +5,7 @@ mod words;
 use procyard_core::{EventKind, InvalidTransition, Reason, State, TerminalState, matrix_admits};
 use proptest::prelude::*;
 use proptest::sample::select;
-use words::{KINDS, REASONS};
+use words::reasons;
 
 const TABLE: [(State, &[State]); 2] = [
     (
@@ -73,9 +73,9 @@ proptest! {
 
 #[test]
 fn the_matrix_speaks_of_states_as_the_state_machine_has_them() {
-    for kind in KINDS {
+    for kind in EventKind::ALL {
         for state in State::ALL {
-            for reason in REASONS.into_iter().filter(|reason| matrix_admits(kind, state, *reason)) {
+            for reason in reasons().filter(|reason| matrix_admits(kind, state, *reason)) {
                 match kind {
                     EventKind::Started | EventKind::Backgrounded => {
                         assert_eq!((state, reason), (State::Running, None));
@@ -98,10 +98,10 @@ fn the_matrix_speaks_of_states_as_the_state_machine_has_them() {
 #[test]
 fn every_terminal_state_is_announced_by_exactly_one_kind_of_event() {
     for state in State::ALL {
-        let kinds = KINDS
+        let kinds = EventKind::ALL
             .into_iter()
             .filter(|kind| matches!(kind, EventKind::Completed | EventKind::Lost))
-            .filter(|kind| REASONS.iter().any(|reason| matrix_admits(*kind, state, *reason)))
+            .filter(|kind| reasons().any(|reason| matrix_admits(*kind, state, reason)))
             .count();
         assert_eq!(kinds, usize::from(state.is_terminal()), "{state}");
     }
@@ -111,7 +111,7 @@ fn every_terminal_state_is_announced_by_exactly_one_kind_of_event() {
 fn the_plain_reason_of_a_terminal_state_is_its_own_word() {
     for state in State::ALL.into_iter().filter(|state| state.is_terminal()) {
         let kind = if state == State::LostOnRestore { EventKind::Lost } else { EventKind::Completed };
-        let own = REASONS.into_iter().flatten().find(|reason| reason.as_str() == state.as_str());
+        let own = Reason::ALL.into_iter().find(|reason| reason.as_str() == state.as_str());
         assert!(own.is_some_and(|own| matrix_admits(kind, state, Some(own))), "{state}");
     }
     assert_eq!(State::from(TerminalState::TimedOut).as_str(), Reason::TimedOut.as_str());

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use procyard_core::{EventKind, Handle, LifecycleEvent, Owner};
+use procyard_core::{Handle, LifecycleEvent, Owner};
 use procyard_manifest::{Manifest, Transfer};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -91,7 +91,7 @@ impl Courier<EventItem> for EventCourier {
 
     async fn given(&self, item: EventItem) {
         self.shared.views.show_event(item.entry.owner(), &item.event);
-        if !matches!(item.event.kind, EventKind::Completed | EventKind::Lost) {
+        if !item.event.kind.is_end() {
             return;
         }
         let mark = |manifest: &mut Manifest| manifest.published.completion = true;

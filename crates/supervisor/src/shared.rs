@@ -224,7 +224,7 @@ impl Shared {
 
 /// An event whose fact could not be recorded; the others are as the manifest has them.
 fn event_of(manifest: &Manifest, kind: EventKind, state: State, reason: Option<Reason>) -> LifecycleEvent {
-    let ends = matches!(kind, EventKind::Completed | EventKind::Lost);
+    let ends = kind.is_end();
     let outcome = manifest.outcome.as_ref().filter(|_| ends);
     let id = match kind {
         EventKind::Started => manifest.ids.started,

@@ -6,7 +6,7 @@ use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use procyard_core::{EventId, EventKind, Handle, LifecycleEvent, Owner};
+use procyard_core::{EventId, Handle, LifecycleEvent, Owner};
 use procyard_supervisor::{
     CompletionNotifier, LifecyclePublisher, Notice, NoticeKind, ServiceError, Services,
 };
@@ -114,7 +114,8 @@ impl Journal {
     /// The ids of those that tell the end of a process.
     pub fn ends_of(&self, process: Handle) -> Vec<EventId> {
         let state = self.state();
-        let ends = state.events.iter().filter(|event| event.identity.handle == process && is_end(event));
+        let ends =
+            state.events.iter().filter(|event| event.identity.handle == process && event.kind.is_end());
         ends.map(|event| event.id).collect()
     }
 
@@ -180,11 +181,6 @@ impl Journal {
         change(&mut self.state());
         self.news.send_modify(|_| {});
     }
-}
-
-/// Whether an event tells the end of a process.
-pub(crate) fn is_end(event: &LifecycleEvent) -> bool {
-    matches!(event.kind, EventKind::Completed | EventKind::Lost)
 }
 
 #[async_trait]

@@ -1,24 +1,8 @@
-//! Every kind of event and every reason that there is, for tests that try all of them.
+//! Every reason that an event may have, none among them, for tests that try all of them.
 
-use procyard_core::{EventKind, Reason};
+use procyard_core::Reason;
 
-pub(crate) const KINDS: [EventKind; 5] = [
-    EventKind::Started,
-    EventKind::Backgrounded,
-    EventKind::StopRequested,
-    EventKind::Completed,
-    EventKind::Lost,
-];
-
-pub(crate) const REASONS: [Option<Reason>; 10] = [
-    None,
-    Some(Reason::Exited),
-    Some(Reason::Failed),
-    Some(Reason::TimedOut),
-    Some(Reason::Interrupted),
-    Some(Reason::Terminated),
-    Some(Reason::Killed),
-    Some(Reason::RunnerShutdown),
-    Some(Reason::OutputLimit),
-    Some(Reason::LostOnRestore),
-];
+/// None, then each reason.
+pub(crate) fn reasons() -> impl Iterator<Item = Option<Reason>> {
+    std::iter::once(None).chain(Reason::ALL.map(Some))
+}

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use procyard_api::OutputResult;
 use procyard_api::http::{EventRecord, LagNotice, OutputSample, StreamEndReason};
-use procyard_core::{EventKind, Handle};
+use procyard_core::Handle;
 use procyard_supervisor::{LiveEvent, Subscription};
 use serde_json::json;
 use tokio::time::Instant;
@@ -94,7 +94,7 @@ impl Follow {
         // A life has a handful of records, and its end is the last.
         let events =
             self.scope.session.journal(move |journal| journal.events_after(0, PAGE, &filter)).await?.events;
-        Ok(events.last().is_some_and(|(seq, event)| *seq <= seen && ends(event.kind)))
+        Ok(events.last().is_some_and(|(seq, event)| *seq <= seen && event.kind.is_end()))
     }
 
     /// The next thing; `None` at the end. Cancellation safe.
@@ -135,8 +135,8 @@ impl Follow {
             self.seen = page.bounds.retained_from - 1;
         }
         for (seq, event) in &page.events {
-            let last = self.scope.process.is_some() && ends(event.kind);
-            if ends(event.kind) && self.printed.remove(&event.identity.handle) {
+            let last = self.scope.process.is_some() && event.kind.is_end();
+            if event.kind.is_end() && self.printed.remove(&event.identity.handle) {
                 // What it printed at last is shown before its end.
                 self.sample(event.identity.handle).await;
             }
@@ -196,9 +196,4 @@ impl Follow {
             total_bytes: result.total_bytes,
         }));
     }
-}
-
-/// Whether a life ends with such an event.
-fn ends(kind: EventKind) -> bool {
-    matches!(kind, EventKind::Completed | EventKind::Lost)
 }

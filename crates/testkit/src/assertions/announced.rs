@@ -7,8 +7,6 @@ use std::collections::HashMap;
 use procyard_core::{EventId, Handle, LifecycleEvent, NotificationId};
 use procyard_supervisor::{Notice, NoticeKind};
 
-use crate::journal::is_end;
-
 /// The end of a process as it was announced: one, under one id, as the last thing that is said of it. The events may be
 /// those of a [`Journal`](crate::Journal) or of several one after the other, with every repetition; what is repeated
 /// must be what was said first.
@@ -32,9 +30,9 @@ pub fn assert_terminal_once(events: &[LifecycleEvent], process: Handle) -> Lifec
         }
     }
     let kinds: Vec<_> = said.iter().map(|event| (event.kind, event.state)).collect();
-    let ends = said.iter().filter(|event| is_end(event)).count();
+    let ends = said.iter().filter(|event| event.kind.is_end()).count();
     assert!(ends == 1, "expected one end of {process:?}; {ends} were announced: {kinds:?}");
-    let last = said.iter().rfind(|event| is_end(event)).filter(|end| said.last() == Some(end));
+    let last = said.iter().rfind(|event| event.kind.is_end()).filter(|end| said.last() == Some(end));
     let Some(end) = last else {
         panic!("expected nothing after the end of {process:?}; seen were {kinds:?}")
     };
