@@ -77,6 +77,26 @@ pub struct InputArguments {
     pub limit_bytes: Option<u64>,
 }
 
+impl InputArguments {
+    /// Nothing for this process yet: what is to be given is set beside it.
+    pub const fn to(process_id: Handle) -> Self {
+        Self {
+            process_id,
+            data: None,
+            data_encoding: None,
+            keys: None,
+            eof: false,
+            rows: None,
+            cols: None,
+            cursor: None,
+            yield_time_ms: None,
+            quiet_ms: None,
+            view: None,
+            limit_bytes: None,
+        }
+    }
+}
+
 /// Result of `ProcessInput`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InputResult {

@@ -7,7 +7,8 @@ use procyard_api::{
     BashArguments, BashResult, InputArguments, InputResult, ListArguments, ListResult, OutputArguments,
     OutputReply, StopArguments, StopResult, input_schema, output_schema,
 };
-use procyard_core::Limits;
+use procyard_core::{ErrorCode, Limits, PublicError};
+use procyard_text::shorten;
 use serde_json::{Value, json};
 
 use crate::toolbox::Lasting;
@@ -41,6 +42,16 @@ pub struct ToolDefinition {
     pub output_schema: Option<Value>,
     /// Hints.
     pub annotations: ToolAnnotations,
+}
+
+/// The tool of this name.
+pub(crate) fn named<'d>(
+    definitions: &'d [ToolDefinition],
+    name: &str,
+) -> Result<&'d ToolDefinition, PublicError> {
+    definitions.iter().find(|tool| tool.name == name).ok_or_else(|| {
+        PublicError::new(ErrorCode::InvalidArguments, format!("there is no tool `{}`", shorten(name, 80)))
+    })
 }
 
 /// The name of the tool that starts commands.

@@ -139,10 +139,6 @@ fn renamed(error: PublicError, names: &[(&str, &str)]) -> PublicError {
     }
 }
 
-fn unknown_tool(name: &str) -> PublicError {
-    PublicError::new(ErrorCode::InvalidArguments, format!("there is no tool `{}`", shorten(name, 80)))
-}
-
 /// That there is no such process, and which of the owner's own are running: these vocabularies have no list of them, and a
 /// model that has lost a name finds it here.
 fn no_such_process(toolbox: &Toolbox, field: &str, naming: fn(&Handle) -> String) -> PublicError {

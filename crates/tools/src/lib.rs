@@ -87,7 +87,7 @@ pub use definitions::{ToolAnnotations, ToolDefinition};
 pub use dialect::{Dialect, UnknownDialect};
 pub use progress::Progress;
 pub use reply::Reply;
-pub use shown::{leftovers_report, limits_report, list_entry, parse_arguments, select_page};
+pub use shown::{leftovers_report, limits_report, list_entry, parse_arguments, select_page, stream_filter};
 pub use surface::Surface;
 pub use toolbox::{CallContext, CommandLines, Toolbox, ToolboxOptions};
 pub use words::{NotWords, words};

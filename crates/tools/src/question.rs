@@ -183,7 +183,8 @@ fn awaited(arguments: &OutputArguments) -> Result<Option<Awaited>, PublicError> 
     }))
 }
 
-fn filter(stream: StreamChoice) -> StreamFilter {
+/// The streams that a choice is of.
+pub(crate) fn filter(stream: StreamChoice) -> StreamFilter {
     match stream {
         StreamChoice::Both => StreamFilter::Both,
         StreamChoice::Stdout => StreamFilter::Only(Stream::Stdout),

@@ -2,13 +2,13 @@
 //!
 //! Not for calls: those go through a [`Toolbox`](crate::Toolbox).
 
-use procyard_api::{LeftoversReport, LimitsReport, ListArguments, ListEntry};
+use procyard_api::{LeftoversReport, LimitsReport, ListArguments, ListEntry, StreamChoice};
 use procyard_core::PublicError;
-use procyard_supervisor::Snapshot;
+use procyard_supervisor::{Snapshot, StreamFilter};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{arguments, bash, limits, list};
+use crate::{arguments, bash, limits, list, question};
 
 /// Parses the arguments of a call against the schema that its caller was shown: an unknown field, a wrong type or a value
 /// out of range is an `invalid_arguments` that names the field. `null` is the same as absent.
@@ -28,6 +28,11 @@ pub fn select_page(
     arguments: &ListArguments,
 ) -> Result<(Vec<Snapshot>, Option<String>), PublicError> {
     list::select(processes, arguments)
+}
+
+/// The streams that a choice is of, as reads take them.
+pub fn stream_filter(choice: StreamChoice) -> StreamFilter {
+    question::filter(choice)
 }
 
 /// The caps of a process, where some were asked for.

@@ -12,12 +12,11 @@ use procyard_api::{
 use procyard_core::{ErrorCode, ExecutionId, Owner, PublicError};
 use procyard_runner::{Environment, ResourceLimits, Runner, RunnerResolver};
 use procyard_supervisor::{Leases, Supervisor, Telling};
-use procyard_text::shorten;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::definitions::{BASH, ToolDefinition, definitions};
+use crate::definitions::{BASH, ToolDefinition, definitions, named};
 use crate::notices::{Naming, by_handle};
 use crate::progress::{Progress, Reporter};
 use crate::reply::{Answer, Reply};
@@ -167,10 +166,7 @@ impl Toolbox {
         context: &CallContext,
         telling: &mut Telling,
     ) -> Result<Answer, PublicError> {
-        let Some(tool) = self.definitions.iter().find(|tool| tool.name == name) else {
-            let message = format!("there is no tool `{}`", shorten(name, 80));
-            return Err(PublicError::new(ErrorCode::InvalidArguments, message));
-        };
+        let tool = named(&self.definitions, name)?;
         match name {
             BASH => {
                 let arguments: BashArguments = arguments::parse(arguments, &self.bash_schema)?;

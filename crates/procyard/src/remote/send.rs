@@ -67,19 +67,11 @@ fn of_data(handle: Handle, data: &[u8]) -> InputArguments {
         Err(_) => (STANDARD.encode(data), Some(DataEncoding::Base64)),
     };
     InputArguments {
-        process_id: handle,
         data: (!data.is_empty()).then_some(text),
         data_encoding: encoding,
-        keys: None,
-        eof: false,
-        rows: None,
-        cols: None,
-        cursor: None,
-        yield_time_ms: None,
-        quiet_ms: None,
-        view: None,
         // What it prints is not asked for.
         limit_bytes: Some(1),
+        ..InputArguments::to(handle)
     }
 }
 

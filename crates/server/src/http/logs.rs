@@ -9,10 +9,9 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use futures_util::{Stream, stream};
-use procyard_api::StreamChoice;
 use procyard_api::http::LogsQuery;
-use procyard_core::Stream as OutputStream;
 use procyard_supervisor::{READ_MAX, ReadFrom, ReadRequest, Snapshot, StreamFilter, SupervisorError};
+use procyard_tools::stream_filter;
 use tokio_util::sync::CancellationToken;
 
 use super::call::Call;
@@ -45,11 +44,7 @@ async fn whole(
     snapshot: &Snapshot,
     query: &LogsQuery,
 ) -> Result<Response, Problem> {
-    let streams = match query.stream.unwrap_or_default() {
-        StreamChoice::Both => StreamFilter::Both,
-        StreamChoice::Stdout => StreamFilter::Only(OutputStream::Stdout),
-        StreamChoice::Stderr => StreamFilter::Only(OutputStream::Stderr),
-    };
+    let streams = stream_filter(query.stream.unwrap_or_default());
     let from = match query.tail_lines {
         Some(lines) => ReadFrom::TailLines(lines),
         None => ReadFrom::Cursor(query.cursor.unwrap_or_default()),

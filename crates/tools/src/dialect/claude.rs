@@ -23,11 +23,11 @@ use super::places::Places;
 use super::unread::unread;
 use super::{
     LOOKS, STARTS, STOPS, attempts, command_of, inside, no_such_process, notes, renamed, text_only, tool,
-    unknown_tool, without,
+    without,
 };
 use text::{end_of, finished, in_background, noted, output_or_nothing, status};
 
-use crate::definitions::ToolDefinition;
+use crate::definitions::{ToolDefinition, named};
 use crate::notices::by_handle;
 use crate::pattern::Pattern;
 use crate::reply::{Answer, Reply};
@@ -139,8 +139,7 @@ impl Claude {
         context: &CallContext,
         telling: &mut Telling,
     ) -> Result<Answer, PublicError> {
-        let tool =
-            self.definitions.iter().find(|tool| tool.name == name).ok_or_else(|| unknown_tool(name))?;
+        let tool = named(&self.definitions, name)?;
         let schema = &tool.input_schema;
         match name {
             "Bash" => self.bash(arguments::parse(arguments, schema)?, context, telling).await,

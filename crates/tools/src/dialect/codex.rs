@@ -25,8 +25,8 @@ use text::{name, number_of, text};
 
 use super::places::Places;
 use super::unread::{Unread, look, unread};
-use super::{LOOKS, STARTS, attempts, no_such_process, renamed, text_only, tool, unknown_tool, without};
-use crate::definitions::ToolDefinition;
+use super::{LOOKS, STARTS, attempts, no_such_process, renamed, text_only, tool, without};
+use crate::definitions::{ToolDefinition, named};
 use crate::output::output_probe;
 use crate::reply::{Answer, Reply};
 use crate::surface::Surface;
@@ -148,8 +148,7 @@ impl Codex {
         context: &CallContext,
         telling: &mut Telling,
     ) -> Result<Answer, PublicError> {
-        let tool =
-            self.definitions.iter().find(|tool| tool.name == name).ok_or_else(|| unknown_tool(name))?;
+        let tool = named(&self.definitions, name)?;
         let began = Instant::now();
         if name == "exec_command" {
             let arguments: ExecCommand = arguments::parse(arguments, &tool.input_schema)?;
@@ -245,20 +244,7 @@ impl Codex {
                 "this session has no terminal and reads end of file; start it with tty: true to write to it";
             return Err(PublicError::new(ErrorCode::StdinClosed, message).field("chars"));
         }
-        let native = InputArguments {
-            process_id: handle,
-            data: Some(chars),
-            data_encoding: None,
-            keys: None,
-            eof: false,
-            rows: None,
-            cols: None,
-            cursor: None,
-            yield_time_ms: None,
-            quiet_ms: None,
-            view: None,
-            limit_bytes: Some(1),
-        };
+        let native = InputArguments { data: Some(chars), limit_bytes: Some(1), ..InputArguments::to(handle) };
         input::input(&self.toolbox, native, telling, &context.accepted).await.map(|_| ())
     }
 
