@@ -6,17 +6,15 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::http::request::Parts;
-use procyard_api::input_schema;
 use procyard_core::{Handle, LoopId, NotificationId, PublicError, SessionId};
 use procyard_tools::parse_arguments;
-use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::caller::{Caller, invalid};
 use super::problem::Problem;
 use super::query;
-use super::route::Route;
+use super::route::{Named, Route};
 use super::service::{OpenSession, Reached, Service};
 
 pub(crate) struct Call {
@@ -33,12 +31,12 @@ impl Call {
     /// The query as an object; anything in it where the route has none is refused.
     fn query_object(&self) -> Result<Value, Problem> {
         let text = self.parts.uri.query().unwrap_or_default();
-        Ok(query::object(text, &self.route.query_schema())?)
+        Ok(query::object(text, &self.route.takes_query().schema)?)
     }
 
     /// The query. What is wrong with it is a 400.
     pub(crate) fn query<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        Ok(parse_arguments(self.query_object()?, &self.route.query_schema())?)
+        Ok(parse_arguments(self.query_object()?, &self.route.takes_query().schema)?)
     }
 
     /// Refuses a query where the route has none.
@@ -57,9 +55,9 @@ impl Call {
     /// The query as the arguments `T` of a tool about one process.
     pub(crate) fn query_of_tool<T>(&self, handle: Handle) -> Result<Value, Problem>
     where
-        T: DeserializeOwned + JsonSchema,
+        T: DeserializeOwned,
     {
-        Ok(tool_arguments::<T>(self.query_object()?, &self.route.query_schema(), handle)?)
+        Ok(tool_arguments::<T>(self.query_object()?, self.route.takes_query(), handle)?)
     }
 
     /// The body as JSON; none is an empty object. Malformed JSON is a 400.
@@ -75,15 +73,15 @@ impl Call {
 
     /// The body. What does not fit its schema is a 422.
     pub(crate) fn body<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        parse_arguments(self.json()?, &self.route.body_schema()).map_err(Problem::schema)
+        parse_arguments(self.json()?, &self.route.takes_body().schema).map_err(Problem::schema)
     }
 
     /// The body as the arguments `T` of a tool about one process.
     pub(crate) fn body_of_tool<T>(&self, handle: Handle) -> Result<Value, Problem>
     where
-        T: DeserializeOwned + JsonSchema,
+        T: DeserializeOwned,
     {
-        tool_arguments::<T>(self.json()?, &self.route.body_schema(), handle).map_err(Problem::schema)
+        tool_arguments::<T>(self.json()?, self.route.takes_body(), handle).map_err(Problem::schema)
     }
 
     fn path(&self, name: &str) -> &str {
@@ -124,12 +122,12 @@ fn malformed(field: &str, error: procyard_core::IdError) -> Problem {
 }
 
 /// Arguments whose `process_id` comes from the path: complete and checked as `T`.
-fn tool_arguments<T>(given: Value, schema: &Value, handle: Handle) -> Result<Value, PublicError>
+fn tool_arguments<T>(given: Value, takes: &Named, handle: Handle) -> Result<Value, PublicError>
 where
-    T: DeserializeOwned + JsonSchema,
+    T: DeserializeOwned,
 {
-    let mut arguments: Value = parse_arguments(given, schema)?;
+    let mut arguments: Value = parse_arguments(given, &takes.schema)?;
     arguments["process_id"] = json!(handle);
-    let _: T = parse_arguments(arguments.clone(), &input_schema::<T>())?;
+    let _: T = parse_arguments(arguments.clone(), takes.tool())?;
     Ok(arguments)
 }

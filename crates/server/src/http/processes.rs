@@ -32,7 +32,7 @@ pub(crate) async fn start(call: Call) -> Result<Response, Problem> {
         object.entry("background").or_insert(Value::Bool(true));
     }
     let checked: BashArguments =
-        procyard_tools::parse_arguments(arguments.clone(), &call.route.body_schema())
+        procyard_tools::parse_arguments(arguments.clone(), &call.route.takes_body().schema)
             .map_err(Problem::schema)?;
     if let Some(key) = idempotency_key(&call)? {
         if checked.idempotency_key.is_some_and(|known| known != key) {

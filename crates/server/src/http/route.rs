@@ -4,6 +4,7 @@
 //! Not for the routes themselves.
 
 use std::pin::Pin;
+use std::sync::LazyLock;
 
 use axum::http::Method;
 use axum::response::Response;
@@ -21,20 +22,23 @@ pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<Response, Problem
 pub(crate) struct Named {
     pub(crate) name: String,
     pub(crate) schema: Value,
+    /// The arguments of the tool that this is taken from, with what the path says.
+    tool: Option<Value>,
 }
 
 impl Named {
     fn taken<T: JsonSchema>() -> Self {
-        Self { name: T::schema_name().into_owned(), schema: input_schema::<T>() }
+        Self { name: T::schema_name().into_owned(), schema: input_schema::<T>(), tool: None }
     }
 
     pub(crate) fn sent<T: JsonSchema>() -> Self {
-        Self { name: T::schema_name().into_owned(), schema: result_schema::<T>() }
+        Self { name: T::schema_name().into_owned(), schema: result_schema::<T>(), tool: None }
     }
 
     /// The arguments of a tool without what the path says already.
     fn of_tool<T: JsonSchema>(name: &str, without: &[&str]) -> Self {
-        let mut schema = input_schema::<T>();
+        let tool = input_schema::<T>();
+        let mut schema = tool.clone();
         if let Some(properties) = schema["properties"].as_object_mut() {
             for field in without {
                 properties.remove(*field);
@@ -43,9 +47,18 @@ impl Named {
         if let Some(required) = schema["required"].as_array_mut() {
             required.retain(|field| !without.iter().any(|without| field == without));
         }
-        Self { name: name.to_owned(), schema }
+        Self { name: name.to_owned(), schema, tool: Some(tool) }
+    }
+
+    /// The schema of the tool's own arguments.
+    pub(crate) fn tool(&self) -> &Value {
+        self.tool.as_ref().unwrap_or(&self.schema)
     }
 }
+
+/// What a route without a query or a body takes.
+static NOTHING: LazyLock<Named> =
+    LazyLock::new(|| Named { name: String::new(), schema: json!({ "properties": {} }), tool: None });
 
 /// What a response holds.
 pub(crate) enum Content {
@@ -144,13 +157,14 @@ impl Route {
         Self { errors: statuses.to_vec(), ..self }
     }
 
-    /// The schema of the query; of a route without one, that of nothing.
-    pub(crate) fn query_schema(&self) -> Value {
-        self.query.as_ref().map_or_else(|| json!({ "properties": {} }), |query| query.schema.clone())
+    /// What the query holds; of a route without one, nothing.
+    pub(crate) fn takes_query(&self) -> &Named {
+        self.query.as_ref().unwrap_or(&NOTHING)
     }
 
-    pub(crate) fn body_schema(&self) -> Value {
-        self.body.as_ref().map_or_else(|| json!({ "properties": {} }), |body| body.schema.clone())
+    /// What the body holds; of a route without one, nothing.
+    pub(crate) fn takes_body(&self) -> &Named {
+        self.body.as_ref().unwrap_or(&NOTHING)
     }
 
     /// Every status of an error that this route answers.
