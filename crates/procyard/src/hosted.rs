@@ -121,10 +121,7 @@ impl Host {
     async fn opened(&self, which: Which) -> Result<Arc<Hosted>, HostError> {
         // Closed, it says that the service ends.
         let _opening = self.openings.acquire().await.map_err(|_| HostError::ShuttingDown)?;
-        let session = match which {
-            Which::New => SessionId::from_random(*uuid::Uuid::new_v4().as_bytes()),
-            Which::Named(session) | Which::Existing(session) => session,
-        };
+        let session = which.session();
         let which = if which == Which::New { Which::Named(session) } else { which };
         self.open.get_or_create(session, || self.make(session, which)).await
     }

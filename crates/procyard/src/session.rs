@@ -52,6 +52,16 @@ pub(crate) enum Which {
     Existing(SessionId),
 }
 
+impl Which {
+    /// The session that is meant: of a new one, another each time.
+    pub(crate) fn session(self) -> SessionId {
+        match self {
+            Which::New => SessionId::from_random(*uuid::Uuid::new_v4().as_bytes()),
+            Which::Named(session) | Which::Existing(session) => session,
+        }
+    }
+}
+
 impl From<Option<SessionId>> for Which {
     fn from(named: Option<SessionId>) -> Self {
         named.map_or(Self::New, Self::Named)
@@ -82,10 +92,7 @@ impl Session {
         configured: &Effective,
         host: HostOptions,
     ) -> anyhow::Result<Self> {
-        let session = match which {
-            Which::New => SessionId::from_random(*uuid::Uuid::new_v4().as_bytes()),
-            Which::Named(session) | Which::Existing(session) => session,
-        };
+        let session = which.session();
         let loop_id = loop_id.unwrap_or_else(|| LoopId::from_random(*uuid::Uuid::new_v4().as_bytes()));
         let limits = configured.limits.clone();
         let must_exist = matches!(which, Which::Existing(_));
@@ -162,8 +169,8 @@ async fn open_root(
         .with_context(|| format!("session {session} cannot be opened"))
 }
 
-/// Starts a runner that holds a lock, of which it is given a copy for each attempt. A tier that is wished for and not required gives way to the strongest
-/// that there is.
+/// Starts a runner that holds a lock, of which it is given a copy for each attempt. A tier that is wished for and not
+/// required gives way to the strongest that there is.
 pub(crate) async fn start_runner(
     lock: Option<[OwnedFd; 2]>,
     host: HostOptions,

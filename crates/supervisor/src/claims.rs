@@ -66,6 +66,12 @@ impl Claims {
         due.map(|due| due.notice).collect()
     }
 
+    fn release_start(&mut self, start: &mut Option<u64>) {
+        if let Some(token) = start.take() {
+            self.starts.remove(&token);
+        }
+    }
+
     fn release_outcome(&mut self, key: (Owner, Handle)) {
         if let Some(replies) = self.outcomes.get_mut(&key) {
             *replies -= 1;
@@ -98,9 +104,8 @@ impl<R: Records> Tale<R> {
         claims.tokens += 1;
         let token = claims.tokens;
         claims.starts.insert(token, (self.owner, before));
-        if let Some(earlier) = self.start.replace(token) {
-            claims.starts.remove(&earlier);
-        }
+        claims.release_start(&mut self.start);
+        self.start = Some(token);
     }
 
     /// Claims the outcome of this process, if there is one by the time it is looked up.
@@ -109,9 +114,7 @@ impl<R: Records> Tale<R> {
         if self.outcomes.insert(handle) {
             *claims.outcomes.entry((self.owner, handle)).or_default() += 1;
         }
-        if let Some(token) = self.start.take() {
-            claims.starts.remove(&token);
-        }
+        claims.release_start(&mut self.start);
     }
 
     /// Gives up the claims on all outcomes but these.
@@ -125,9 +128,7 @@ impl<R: Records> Tale<R> {
             }
             kept
         });
-        if let Some(token) = self.start.take() {
-            claims.starts.remove(&token);
-        }
+        claims.release_start(&mut self.start);
     }
 
     /// Claims up to `most` notices that are due and that no reply is telling.
@@ -156,9 +157,7 @@ impl<R: Records> Drop for Tale<R> {
         for handle in self.outcomes.drain() {
             claims.release_outcome((self.owner, handle));
         }
-        if let Some(token) = self.start.take() {
-            claims.starts.remove(&token);
-        }
+        claims.release_start(&mut self.start);
         for notice in self.notices.drain(..) {
             claims.notices.remove(&notice);
         }
