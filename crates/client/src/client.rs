@@ -74,13 +74,12 @@ impl Client {
     }
 
     /// The same service with this token: its requests are those of the token's loop, or of the administrator. A token that
-    /// no header can hold is sent as none, and refused.
+    /// no header can hold is sent as an empty one, and refused; as none it would be whoever connects.
     pub fn with_token(&self, token: &str) -> Self {
-        let authorization = HeaderValue::from_str(&format!("Bearer {token}")).ok().map(|mut value| {
-            value.set_sensitive(true);
-            value
-        });
-        Self { address: Arc::clone(&self.address), authorization }
+        let token = HeaderValue::from_str(&format!("Bearer {token}"));
+        let mut authorization = token.unwrap_or_else(|_| HeaderValue::from_static("Bearer"));
+        authorization.set_sensitive(true);
+        Self { address: Arc::clone(&self.address), authorization: Some(authorization) }
     }
 
     /// Where the service is.
@@ -187,4 +186,17 @@ fn retry_after(answer: &Response<Incoming>) -> Option<Duration> {
     let may_help = [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
     let seconds = answer.headers().get(RETRY_AFTER).filter(|_| may_help.contains(&answer.status()))?;
     seconds.to_str().ok()?.parse().ok().map(Duration::from_secs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_that_no_header_can_hold_is_not_sent_as_none() {
+        let client = Client::unix("/nowhere");
+        assert!(client.authorization().is_none());
+        assert_eq!(client.with_token("a").authorization().unwrap(), "Bearer a");
+        assert_eq!(client.with_token("a\nb").authorization().unwrap(), "Bearer");
+    }
 }
