@@ -201,3 +201,16 @@ fn body_file(body: &StartBody) -> io::Result<OwnedFd> {
     file.write_all(&bytes)?;
     Ok(file.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_still_written_is_busy_and_may_be_tried_again() {
+        let error = start_error(Stage::Exec, Errno::ETXTBSY as i32);
+        assert_eq!(error.kind(), RunnerErrorKind::Spawn(SpawnFailure::Busy));
+        assert!(error.public().retryable);
+        assert!(!start_error(Stage::Exec, Errno::ENOENT as i32).public().retryable);
+    }
+}

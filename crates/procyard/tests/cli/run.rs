@@ -70,6 +70,14 @@ fn a_tier_that_is_required_is_had_or_nothing_is_started() {
 }
 
 #[test]
+fn the_token_of_a_service_reaches_no_command() {
+    let scene = Scene::new();
+    let mut command = scene.procyard(["run", "echo \"<$PROCYARD_TOKEN><$OTHER>\""]);
+    let ended = Running::spawn(command.env("PROCYARD_TOKEN", "secret").env("OTHER", "kept")).wait();
+    assert_eq!((ended.code(), ended.stdout().as_str()), (0, "<><kept>\n"));
+}
+
+#[test]
 fn a_usage_error_is_125_and_says_what_to_do() {
     let scene = Scene::new();
     for (arguments, said) in [

@@ -1,6 +1,8 @@
 //! A terminal with a person at it: a window of a tmux server of its own.
 
+use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::running::Running;
 use crate::scene::{Scene, eventually};
@@ -18,13 +20,19 @@ pub(crate) fn is_missing() -> bool {
 /// The window. Its server ends with it.
 pub(crate) struct Window<'s> {
     scene: &'s Scene,
+    /// Its own: the server of the window before may still be on its way out.
+    socket: PathBuf,
 }
+
+/// How many windows there were.
+static WINDOWS: AtomicUsize = AtomicUsize::new(0);
 
 impl<'s> Window<'s> {
     /// A window of 24 rows and 80 columns that runs this shell line, and stays when it has ended.
     #[track_caller]
     pub(crate) fn open(scene: &'s Scene, line: &str) -> Self {
-        let window = Self { scene };
+        let number = WINDOWS.fetch_add(1, Ordering::Relaxed);
+        let window = Self { scene, socket: scene.path().join(format!("tmux-{number}")) };
         let options = ["-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24"];
         let mut command = window.tmux();
         // A pane that is gone could not be looked at.
@@ -36,11 +44,7 @@ impl<'s> Window<'s> {
     fn tmux(&self) -> Command {
         let mut command = self.scene.command("tmux");
         // Its socket is in the scene's place, whatever the tests' own starter is in.
-        command
-            .arg("-S")
-            .arg(self.scene.path().join("tmux"))
-            .env_remove("TMUX")
-            .env("TERM", "xterm-256color");
+        command.arg("-S").arg(&self.socket).env_remove("TMUX").env("TERM", "xterm-256color");
         command
     }
 
