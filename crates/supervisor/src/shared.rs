@@ -161,13 +161,10 @@ impl Shared {
         self.spool_options(manifest.spool.ceiling.unwrap_or(self.limits.spool_bytes))
     }
 
-    /// Opens the spool of a completed process for reading. Blocking.
-    pub(crate) fn open_spool(
-        &self,
-        handle: &Handle,
-        options: SpoolOptions,
-    ) -> Result<SpoolReader, SpoolError> {
-        SpoolReader::open(Arc::clone(&self.root), &spool_name(handle), options)
+    /// Opens the spool of a completed process for reading, which has what its record says, or a gap. Blocking.
+    pub(crate) fn open_spool(&self, entry: &Entry, options: SpoolOptions) -> Result<SpoolReader, SpoolError> {
+        let recorded = entry.recorded_bounds();
+        SpoolReader::open_recorded(Arc::clone(&self.root), &spool_name(&entry.handle), options, recorded)
     }
 
     /// Changes and saves the manifest of a process on a blocking thread.
