@@ -119,12 +119,10 @@ impl Shared {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The process of this owner. One lookup under one lock: a foreign handle and a missing one are the same.
+    /// The process of this owner, whether or not its loop was closed. One lookup under one lock: a foreign handle and a
+    /// missing one are the same.
     pub(crate) fn find(&self, owner: Owner, handle: &Handle) -> Result<Arc<Entry>, SupervisorError> {
         let mut registry = self.registry();
-        if registry.closed_loops.contains(&owner) {
-            return Err(SupervisorError::LoopClosed);
-        }
         let tick = registry.tick();
         let entry = registry.entries.get(&(owner, *handle)).cloned();
         drop(registry);
