@@ -186,7 +186,8 @@ impl State {
         if recorded.total_bytes < self.total {
             return;
         }
-        let first = self.segments.iter().find(|segment| segment.len > 0).map_or(self.total, |first| first.base);
+        let first =
+            self.segments.iter().find(|segment| segment.len > 0).map_or(self.total, |first| first.base);
         let lost = self.total < recorded.total_bytes || first > recorded.retained_from;
         self.degraded |= lost && recorded.retained_from < recorded.total_bytes;
         self.total = recorded.total_bytes;

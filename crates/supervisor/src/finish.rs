@@ -195,8 +195,7 @@ pub(crate) fn was_given_up(manifest: &Manifest) -> bool {
     match manifest.state {
         State::Terminated | State::Killed => manifest.started_at.is_none(),
         State::Failed => {
-            manifest.started_at.is_none()
-                && matches!(diagnostic, Some(START_CANCELLED | START_UNRECORDED))
+            manifest.started_at.is_none() && matches!(diagnostic, Some(START_CANCELLED | START_UNRECORDED))
         }
         _ => false,
     }

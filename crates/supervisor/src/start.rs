@@ -340,9 +340,7 @@ impl SpawnFailure {
             SpawnFailure::Runner(error) => {
                 (State::Failed, Outcome::diagnosed(Reason::Failed, &error.public().message))
             }
-            SpawnFailure::CallerGone => {
-                (State::Failed, Outcome::diagnosed(Reason::Failed, START_CANCELLED))
-            }
+            SpawnFailure::CallerGone => (State::Failed, Outcome::diagnosed(Reason::Failed, START_CANCELLED)),
             SpawnFailure::Stopped { kind, by } => {
                 let (state, reason) = match kind {
                     StopKind::Kill => (State::Killed, Reason::Killed),
