@@ -8,19 +8,19 @@ use std::time::Duration;
 
 use procyard_tools::{Reply, Surface, Toolbox};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CancelTaskParams, CustomRequest, CustomResult, ErrorCode,
-    GetTaskParams, GetTaskResult, Implementation, ListResourceTemplatesResult, ListResourcesResult,
-    ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
-    ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool,
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, CustomRequest, CustomResult, GetTaskParams,
+    GetTaskResult, Implementation, InitializeRequestParams, InitializeResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
+    ReadResourceResponse, ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool,
     UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
 use rmcp::{ErrorData, ServerHandler};
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::follow::{self, FOLLOWED_MAX, Followed};
+use crate::params::not_understood;
 use crate::presence::Presence;
 use crate::reports::Reports;
 use crate::turns::Turn;
@@ -107,6 +107,19 @@ impl ServerHandler for McpServer {
         ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("procyard", env!("CARGO_PKG_VERSION")))
             .with_instructions(self.surface.instructions())
+    }
+
+    /// A session can be greeted again, as by the next client of a proxy that keeps its server: what was agreed upon last
+    /// holds.
+    async fn initialize(
+        &self,
+        mut request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        let agreed = self.negotiate_initialize(&request)?;
+        request.protocol_version = agreed.protocol_version.clone();
+        context.peer.set_peer_info(request);
+        Ok(agreed)
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
@@ -232,32 +245,5 @@ impl ServerHandler for McpServer {
         _: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         Err(not_understood(request))
-    }
-}
-
-/// The answer to what the SDK could not read as a request that it knows: an unknown method, or a known one whose
-/// parameters are not what it takes.
-fn not_understood(request: CustomRequest) -> ErrorData {
-    let params = request.params.unwrap_or(Value::Null);
-    let why = match request.method.as_str() {
-        "tools/call" => mistake::<CallToolRequestParams>(params),
-        "resources/read" => mistake::<ReadResourceRequestParams>(params),
-        "resources/subscribe" => mistake::<SubscribeRequestParams>(params),
-        "resources/unsubscribe" => mistake::<UnsubscribeRequestParams>(params),
-        "tools/list" | "resources/list" | "resources/templates/list" => {
-            mistake::<PaginatedRequestParams>(params)
-        }
-        "tasks/get" => mistake::<GetTaskParams>(params),
-        "tasks/update" => mistake::<UpdateTaskParams>(params),
-        "tasks/cancel" => mistake::<CancelTaskParams>(params),
-        _ => return ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None),
-    };
-    ErrorData::invalid_params(why, None)
-}
-
-fn mistake<T: DeserializeOwned>(params: Value) -> String {
-    match serde_json::from_value::<T>(params) {
-        Err(error) => format!("params do not fit: {error}"),
-        Ok(_) => "params do not fit".to_owned(),
     }
 }

@@ -181,6 +181,11 @@ impl Client {
         &self.pending
     }
 
+    /// Takes away what came and was not asked for.
+    pub(crate) fn take_unasked(&mut self) -> Vec<Value> {
+        std::mem::take(&mut self.pending)
+    }
+
     /// Closes the input, as a client that is gone.
     pub(crate) fn leave(&mut self) {
         drop(self.input.take());

@@ -18,6 +18,7 @@ mod journal;
 mod limits;
 mod mcp;
 mod mcp_ends;
+mod mcp_lines;
 mod mcp_resources;
 mod mcp_tasks;
 mod pages;
