@@ -15,6 +15,7 @@ use crate::client_gone::TellsWhenGone;
 use crate::lines::Lines;
 use crate::mcp_server::McpServer;
 use crate::opens_late::OpensLate;
+use crate::results;
 use crate::turns::TakesTurns;
 
 /// After this long without a client, or after a stop, serving ends although answers could not be written.
@@ -47,7 +48,7 @@ where
 {
     let gone = stop.child_token();
     let read = TellsWhenGone::new(read, gone.clone());
-    let server = McpServer::new(Arc::clone(&surface), gone.clone());
+    let server = McpServer::new(Arc::clone(&surface), results::tools(&*surface), gone.clone());
     let transport = OpensLate::new(TakesTurns::new(Lines::new(read, write), surface));
     let opening = rmcp::service::serve_server_with_ct(server, transport, stop.clone()).await;
     let running = match opening {

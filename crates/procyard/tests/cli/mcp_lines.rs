@@ -355,11 +355,11 @@ fn answers_that_nobody_reads_are_bounded() {
     let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}});
     server.write(format!("{hello}\n").as_bytes());
-    // 10,000 of these answers are several hundred MiB, and the requests are more than a pipe holds.
+    // The answers are several GiB, and the requests are more than a pipe holds and is read ahead.
     let mut stdin = server.stdin.take().unwrap();
     let sending = std::thread::spawn(move || {
         use std::io::Write as _;
-        for id in 1..10_000 {
+        for id in 1..100_000 {
             let list = json!({"jsonrpc": "2.0", "id": id, "method": "tools/list"});
             if stdin.write_all(format!("{list}\n").as_bytes()).is_err() {
                 return false;
