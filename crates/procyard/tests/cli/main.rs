@@ -16,6 +16,7 @@ mod dialects;
 mod doctor;
 mod journal;
 mod limits;
+mod logs;
 mod mcp;
 mod mcp_ends;
 mod mcp_lines;
