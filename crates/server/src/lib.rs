@@ -52,13 +52,19 @@
 //! Not for composing a service: sessions, runners and tokens come from whoever embeds this.
 
 mod client_gone;
+mod envelope;
 mod follow;
 pub mod http;
+mod in_flight;
+mod line_reader;
+mod lines;
 mod mcp;
 mod mcp_http;
 mod mcp_server;
 mod mcp_sessions;
 mod opens_late;
+mod outbox;
+mod params;
 mod presence;
 mod reports;
 mod resources;

@@ -8,17 +8,15 @@ use std::time::Duration;
 
 use procyard_tools::Surface;
 use rmcp::service::ServerInitializeError;
-use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
 use crate::client_gone::TellsWhenGone;
+use crate::lines::Lines;
 use crate::mcp_server::McpServer;
 use crate::opens_late::OpensLate;
+use crate::results;
 use crate::turns::TakesTurns;
-
-/// The longest message that is read; a tool's arguments are at most 1 MiB of text, which JSON can write as six.
-const MESSAGE_MAX: usize = 8 * 1024 * 1024;
 
 /// After this long without a client, or after a stop, serving ends although answers could not be written.
 const LEAVE_GRACE: Duration = Duration::from_secs(1);
@@ -50,9 +48,8 @@ where
 {
     let gone = stop.child_token();
     let read = TellsWhenGone::new(read, gone.clone());
-    let server = McpServer::new(Arc::clone(&surface), gone.clone());
-    let transport = AsyncRwTransport::new_server(read, write).with_max_line_length(MESSAGE_MAX);
-    let transport = OpensLate::new(TakesTurns::new(transport, surface));
+    let server = McpServer::new(Arc::clone(&surface), results::tools(&*surface), gone.clone());
+    let transport = OpensLate::new(TakesTurns::new(Lines::new(read, write), surface));
     let opening = rmcp::service::serve_server_with_ct(server, transport, stop.clone()).await;
     let running = match opening {
         Ok(running) => running,

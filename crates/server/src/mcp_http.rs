@@ -24,6 +24,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::mcp_server::McpServer;
 use crate::mcp_sessions::{SessionLimits, Sessions};
+use crate::results;
 
 /// Names and origins of this machine itself; ports do not matter.
 const LOCAL_HOSTS: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
@@ -233,7 +234,8 @@ impl Shared {
         let sessions = Arc::new(Sessions::new(limits));
         let service = {
             let (surface, gone) = (Arc::clone(&surface), stop.clone());
-            let make = move || Ok(McpServer::new(Arc::clone(&surface), gone.clone()));
+            let tools = results::tools(&*surface);
+            let make = move || Ok(McpServer::new(Arc::clone(&surface), Arc::clone(&tools), gone.clone()));
             StreamableHttpService::new(make, Arc::clone(&sessions), self.config(&stop))
         };
         let looked_after = Arc::clone(&sessions);

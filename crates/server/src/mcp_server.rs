@@ -8,21 +8,22 @@ use std::time::Duration;
 
 use procyard_tools::{Reply, Surface, Toolbox};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CancelTaskParams, CustomRequest, CustomResult, ErrorCode,
-    GetTaskParams, GetTaskResult, Implementation, ListResourceTemplatesResult, ListResourcesResult,
-    ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
-    ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool,
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, CustomRequest, CustomResult, GetTaskParams,
+    GetTaskResult, Implementation, InitializeRequestParams, InitializeResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
+    ReadResourceResponse, ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool,
     UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
 use rmcp::{ErrorData, ServerHandler};
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::follow::{self, FOLLOWED_MAX, Followed};
+use crate::params::not_understood;
 use crate::presence::Presence;
 use crate::reports::Reports;
+use crate::tasks::Told;
 use crate::turns::Turn;
 use crate::{resources, results, tasks};
 
@@ -32,14 +33,16 @@ const GONE_GRACE: Duration = Duration::from_millis(250);
 /// Answers one client.
 pub(crate) struct McpServer {
     surface: Arc<dyn Surface>,
+    tools: Arc<[Tool]>,
     gone: CancellationToken,
     followed: Followed,
 }
 
 impl McpServer {
-    /// Serves a surface until `gone` is cancelled, which stops the foreground commands of calls under way.
-    pub(crate) fn new(surface: Arc<dyn Surface>, gone: CancellationToken) -> Self {
-        Self { surface, gone, followed: Followed::default() }
+    /// Serves a surface, whose tools these are, until `gone` is cancelled, which stops the foreground commands of calls
+    /// under way.
+    pub(crate) fn new(surface: Arc<dyn Surface>, tools: Arc<[Tool]>, gone: CancellationToken) -> Self {
+        Self { surface, tools, gone, followed: Followed::default() }
     }
 
     fn toolbox(&self) -> &Toolbox {
@@ -48,8 +51,11 @@ impl McpServer {
 
     /// Whether the results of a tool are more than text. Those of a name that is no tool have a structure, too: errors.
     fn gives_structure(&self, name: &str) -> bool {
-        let tool = self.surface.definitions().into_iter().find(|definition| definition.name == name);
-        tool.is_none_or(|definition| definition.output_schema.is_some())
+        self.tool(name).is_none_or(|tool| tool.output_schema.is_some())
+    }
+
+    fn tool(&self, name: &str) -> Option<&Tool> {
+        self.tools.iter().find(|tool| tool.name == name)
     }
 
     /// Carries a call out, unless its client cancels it or leaves: `None`.
@@ -78,7 +84,13 @@ impl McpServer {
             () = client_left(&self.gone) => None,
         };
         reports.end().await;
-        if let (Some(_), Some(presence)) = (&reply, context.extensions.get::<Presence>()) {
+        let reply = reply?;
+        self.is_heard(context).await.then_some(reply)
+    }
+
+    /// Whether an answer that is ready reaches its client. Waits for one that may come back.
+    async fn is_heard(&self, context: &RequestContext<RoleServer>) -> bool {
+        if let Some(presence) = context.extensions.get::<Presence>() {
             // An answer that nobody reads would be lost. The call of a client that stays away is cancelled.
             tokio::select! {
                 () = presence.wait() => {}
@@ -86,9 +98,19 @@ impl McpServer {
                 () = self.gone.cancelled() => {}
             }
         }
-        // The response to a call that was cancelled meanwhile is dropped, so nobody has seen it.
-        reply.filter(|_| !context.ct.is_cancelled())
+        // The response to a call that was cancelled meanwhile is dropped, so nobody sees it.
+        !context.ct.is_cancelled()
     }
+
+    /// The answer of a task, which tells what it tells only if it is heard.
+    async fn answer<T>(&self, told: Told<T>, context: &RequestContext<RoleServer>) -> Result<T, ErrorData> {
+        if self.is_heard(context).await { Ok(told.handed_over()) } else { Err(cancelled()) }
+    }
+}
+
+/// What a handler gives for a request that was cancelled. It gets no response; the SDK drops this one.
+fn cancelled() -> ErrorData {
+    ErrorData::internal_error("the request was cancelled", None)
 }
 
 async fn client_left(gone: &CancellationToken) {
@@ -109,8 +131,21 @@ impl ServerHandler for McpServer {
             .with_instructions(self.surface.instructions())
     }
 
+    /// A session can be greeted again, as by the next client of a proxy that keeps its server: what was agreed upon last
+    /// holds.
+    async fn initialize(
+        &self,
+        mut request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        let agreed = self.negotiate_initialize(&request)?;
+        request.protocol_version = agreed.protocol_version.clone();
+        context.peer.set_peer_info(request);
+        Ok(agreed)
+    }
+
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.surface.definitions().into_iter().find(|definition| definition.name == name).map(results::tool)
+        self.tool(name).cloned()
     }
 
     async fn list_tools(
@@ -118,8 +153,8 @@ impl ServerHandler for McpServer {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = self.surface.definitions().into_iter().map(results::tool).collect();
-        Ok(ListToolsResult::with_all_items(tools))
+        // Their schemas are shared, not copied.
+        Ok(ListToolsResult::with_all_items(self.tools.to_vec()))
     }
 
     async fn call_tool(
@@ -129,8 +164,7 @@ impl ServerHandler for McpServer {
     ) -> Result<CallToolResponse, ErrorData> {
         let name = request.name.clone();
         let Some(reply) = self.carry_out(request, &context).await else {
-            // A cancelled call gets no response; the SDK drops this one.
-            return Err(ErrorData::internal_error("the call was cancelled", None));
+            return Err(cancelled());
         };
         let structured = self.gives_structure(&name);
         let takes_tasks = || context.client_capabilities().is_some_and(|client| client.supports_tasks());
@@ -167,7 +201,7 @@ impl ServerHandler for McpServer {
     ) -> Result<ReadResourceResponse, ErrorData> {
         tokio::select! {
             biased;
-            () = context.ct.cancelled() => Err(ErrorData::internal_error("the request was cancelled", None)),
+            () = context.ct.cancelled() => Err(cancelled()),
             read = resources::read(self.toolbox(), &request.uri) => read.map(ReadResourceResponse::Complete),
         }
     }
@@ -205,9 +239,9 @@ impl ServerHandler for McpServer {
     async fn get_task(
         &self,
         request: GetTaskParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        tasks::get(self.toolbox(), &request.task_id).await
+        self.answer(tasks::get(self.toolbox(), &request.task_id).await?, &context).await
     }
 
     async fn update_task(
@@ -221,9 +255,15 @@ impl ServerHandler for McpServer {
     async fn cancel_task(
         &self,
         request: CancelTaskParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        tasks::cancel(self.toolbox(), &request.task_id).await
+        let told = tokio::select! {
+            biased;
+            told = tasks::cancel(self.toolbox(), &request.task_id) => told?,
+            // The stop was begun and goes on; its end is told by a notice.
+            () = context.ct.cancelled() => return Err(cancelled()),
+        };
+        self.answer(told, &context).await
     }
 
     async fn on_custom_request(
@@ -232,32 +272,5 @@ impl ServerHandler for McpServer {
         _: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         Err(not_understood(request))
-    }
-}
-
-/// The answer to what the SDK could not read as a request that it knows: an unknown method, or a known one whose
-/// parameters are not what it takes.
-fn not_understood(request: CustomRequest) -> ErrorData {
-    let params = request.params.unwrap_or(Value::Null);
-    let why = match request.method.as_str() {
-        "tools/call" => mistake::<CallToolRequestParams>(params),
-        "resources/read" => mistake::<ReadResourceRequestParams>(params),
-        "resources/subscribe" => mistake::<SubscribeRequestParams>(params),
-        "resources/unsubscribe" => mistake::<UnsubscribeRequestParams>(params),
-        "tools/list" | "resources/list" | "resources/templates/list" => {
-            mistake::<PaginatedRequestParams>(params)
-        }
-        "tasks/get" => mistake::<GetTaskParams>(params),
-        "tasks/update" => mistake::<UpdateTaskParams>(params),
-        "tasks/cancel" => mistake::<CancelTaskParams>(params),
-        _ => return ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None),
-    };
-    ErrorData::invalid_params(why, None)
-}
-
-fn mistake<T: DeserializeOwned>(params: Value) -> String {
-    match serde_json::from_value::<T>(params) {
-        Err(error) => format!("params do not fit: {error}"),
-        Ok(_) => "params do not fit".to_owned(),
     }
 }

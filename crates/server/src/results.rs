@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use procyard_tools::{Reply, ToolDefinition};
+use procyard_tools::{Reply, Surface, ToolDefinition};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
 use serde_json::Value;
 
@@ -17,8 +17,12 @@ pub(crate) fn result(reply: &Reply, structured: bool) -> CallToolResult {
     result
 }
 
-/// A tool as a client is told of it.
-pub(crate) fn tool(definition: ToolDefinition) -> Tool {
+/// The tools of a surface as its clients are told of them, made once for all of these.
+pub(crate) fn tools(surface: &dyn Surface) -> Arc<[Tool]> {
+    surface.definitions().into_iter().map(tool).collect()
+}
+
+fn tool(definition: ToolDefinition) -> Tool {
     let hints = definition.annotations;
     let annotations = ToolAnnotations::with_title(definition.title)
         .read_only(hints.read_only)

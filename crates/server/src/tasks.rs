@@ -2,15 +2,16 @@
 //!
 //! The id of a task is the handle of its process, and its state is what the supervisor says: nothing is kept here, so a
 //! task is found again after a restart. A command that fails is a task that completed, with the result that tells so; one
-//! that was stopped because somebody asked is a task that was cancelled, whose outcome its owner is told as a notice.
+//! that was stopped because somebody asked is a task that was cancelled. How a task ended is told once: by its state, by
+//! the acknowledgement of its cancellation, or by a notice to whoever had neither.
 //! Not for calls that asked for a handle: those never become tasks.
 
 use std::time::Duration;
 
 use procyard_api::Time;
 use procyard_core::{ErrorCode, Handle, PublicError, Reason, StopKind};
-use procyard_supervisor::{Snapshot, StopRequest};
-use procyard_tools::Toolbox;
+use procyard_supervisor::{Snapshot, StopRequest, Telling};
+use procyard_tools::{Reply, Toolbox};
 use rmcp::ErrorData;
 use rmcp::model::{CreateTaskResult, DetailedTask, GetTaskResult, JsonObject, Task, TaskPayload, TaskStatus};
 use serde_json::Value;
@@ -30,36 +31,83 @@ pub(crate) fn created(toolbox: &Toolbox, handle: &Handle) -> Result<CreateTaskRe
     Ok(CreateTaskResult::new(task(&snapshot, TaskStatus::Working)))
 }
 
-/// The state of a task, with its result once it has one.
-pub(crate) async fn get(toolbox: &Toolbox, id: &str) -> Result<GetTaskResult, ErrorData> {
-    let handle = handle_of(id)?;
-    let snapshot = look(toolbox, &handle)?;
-    let payload = if was_cancelled(&snapshot) {
-        TaskPayload::Cancelled
-    } else if snapshot.state.is_terminal()
-        && let Some(reply) = toolbox.outcome(&handle).await.map_err(|error| refused(&error))?
-    {
-        let result = object(&results::result(&reply, true));
-        reply.handed_to_transport();
-        TaskPayload::Completed { result }
-    } else {
-        TaskPayload::Working
-    };
-    let task = task(&snapshot, payload.status());
-    Ok(GetTaskResult::new(DetailedTask::new(task, payload)))
+/// What answers a request, and what that tells.
+pub(crate) struct Told<T> {
+    pub(crate) answer: T,
+    tells: Option<Tells>,
 }
 
-/// Stops the process of a task. A task that has ended stays as it is.
-pub(crate) async fn cancel(toolbox: &Toolbox, id: &str) -> Result<(), ErrorData> {
+enum Tells {
+    /// A result that has everything.
+    Result(Reply),
+    /// That a task was cancelled.
+    Cancelled(Telling),
+}
+
+impl<T> Told<T> {
+    /// Says that the answer is on its way; what it tells is not announced again. Dropped without that, it is.
+    pub(crate) fn handed_over(self) -> T {
+        match &self.tells {
+            Some(Tells::Result(reply)) => reply.handed_to_transport(),
+            Some(Tells::Cancelled(telling)) => telling.handed_over(),
+            None => {}
+        }
+        self.answer
+    }
+}
+
+/// The state of a task, with its result once it has one.
+pub(crate) async fn get(toolbox: &Toolbox, id: &str) -> Result<Told<GetTaskResult>, ErrorData> {
+    let handle = handle_of(id)?;
+    let mut telling = claim(toolbox, handle);
+    let snapshot = look(toolbox, &handle)?;
+    let (payload, tells) = if was_cancelled(&snapshot) {
+        telling.tells(&[handle]);
+        (TaskPayload::Cancelled, Some(Tells::Cancelled(telling)))
+    } else {
+        drop(telling);
+        let ended = snapshot.state.is_terminal();
+        let reply =
+            if ended { toolbox.outcome(&handle).await.map_err(|error| refused(&error))? } else { None };
+        match reply {
+            Some(reply) => {
+                let result = object(&results::result(&reply, true));
+                (TaskPayload::Completed { result }, Some(Tells::Result(reply)))
+            }
+            None => (TaskPayload::Working, None),
+        }
+    };
+    let task = task(&snapshot, payload.status());
+    Ok(Told { answer: GetTaskResult::new(DetailedTask::new(task, payload)), tells })
+}
+
+/// Stops the process of a task. A task that has ended stays as it is. The acknowledgement tells that the task was
+/// cancelled, where it was by then: whoever asked for that needs no notice of it.
+pub(crate) async fn cancel(toolbox: &Toolbox, id: &str) -> Result<Told<()>, ErrorData> {
     let handle = handle_of(id)?;
     look(toolbox, &handle)?;
+    let mut telling = claim(toolbox, handle);
     let request = StopRequest { kind: StopKind::Terminate, grace: None };
     let stopping = toolbox.supervisor().stop(toolbox.owner(), &handle, request);
-    match tokio::time::timeout(CANCEL_WAIT, stopping).await {
-        Ok(stopped) => stopped.map(|_| ()).map_err(|error| refused(&error.public())),
+    let tells = match tokio::time::timeout(CANCEL_WAIT, stopping).await {
+        Ok(Ok(snapshot)) if was_cancelled(&snapshot) => {
+            telling.tells(&[handle]);
+            Some(Tells::Cancelled(telling))
+        }
+        // It had ended by itself, which the acknowledgement does not say.
+        Ok(Ok(_)) => None,
+        Ok(Err(error)) => return Err(refused(&error.public())),
         // The stop goes on by itself.
-        Err(_) => Ok(()),
-    }
+        Err(_) => None,
+    };
+    Ok(Told { answer: (), tells })
+}
+
+/// The answer is about to tell how this process ended, so that no other does meanwhile.
+fn claim(toolbox: &Toolbox, handle: Handle) -> Telling {
+    let mut telling = toolbox.supervisor().telling(toolbox.owner());
+    telling.outcome(handle);
+    telling
 }
 
 /// Takes answers to questions that a task has asked. No task here asks any, and unknown answers are ignored.

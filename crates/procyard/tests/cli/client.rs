@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{ChildStdin, ExitStatus};
+use std::process::{ChildStdin, Command, ExitStatus};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -40,7 +40,17 @@ impl Client {
     /// A server that nothing has been said to.
     #[track_caller]
     pub(crate) fn silent(scene: &Scene, arguments: &[&str]) -> Self {
-        let mut server = Running::spawn(scene.procyard_heeding_signals(["mcp"]).args(arguments));
+        Self::silent_with(scene, |command| {
+            command.args(arguments);
+        })
+    }
+
+    /// The same, of a server that is started in another way than usual.
+    #[track_caller]
+    pub(crate) fn silent_with(scene: &Scene, change: impl FnOnce(&mut Command)) -> Self {
+        let mut command = scene.procyard_heeding_signals(["mcp"]);
+        change(&mut command);
+        let mut server = Running::spawn(&mut command);
         let input = server.stdin.take();
         let stdout = server.take_stdout();
         let (sender, lines) = mpsc::sync_channel(1024);
@@ -179,6 +189,11 @@ impl Client {
         // Whatever was sent before the answer to this is there when it is.
         self.ask("ping", json!({}));
         &self.pending
+    }
+
+    /// Takes away what came and was not asked for.
+    pub(crate) fn take_unasked(&mut self) -> Vec<Value> {
+        std::mem::take(&mut self.pending)
     }
 
     /// Closes the input, as a client that is gone.

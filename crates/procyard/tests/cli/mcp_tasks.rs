@@ -126,18 +126,58 @@ fn a_client_that_offers_no_tasks_gets_the_handle() {
 }
 
 #[test]
-fn a_cancelled_task_stops_everything_and_its_outcome_is_told_by_a_notice() {
+fn a_cancelled_task_stops_everything_and_its_end_is_not_told_again() {
     let scene = Scene::new();
     let mut client = connect(&scene, &SOON);
     let task = long_call(&scene, &mut client);
     client.ask("tasks/cancel", json!({"taskId": task}));
+    scene.assert_no_survivor();
+    assert_eq!(notices(&mut client), Value::Null, "whoever asked for the end was told of it");
     let cancelled = ended(&mut client, &task);
     assert_eq!((&cancelled["status"], cancelled.get("result")), (&json!("cancelled"), None), "{cancelled}");
-    scene.assert_no_survivor();
-    assert_eq!(notices(&mut client)[0]["process_id"], task);
     // What has ended stays as it is.
     client.ask("tasks/cancel", json!({"taskId": task}));
     assert_eq!(get(&mut client, &task)["status"], "cancelled");
+    assert_eq!(notices(&mut client), Value::Null);
+}
+
+#[test]
+fn the_end_of_a_task_is_told_by_a_notice_where_the_answer_to_its_cancellation_is_lost() {
+    let scene = Scene::new();
+    let mut client = connect(&scene, &SOON);
+    let task = long_call(&scene, &mut client);
+    let id = client.request("tasks/cancel", json!({"taskId": task}));
+    client.notify("notifications/cancelled", json!({"requestId": id}));
+    let told = eventually("the end is told", || Some(notices(&mut client)).filter(|told| !told.is_null()));
+    assert_eq!((&told[0]["process_id"], &told[0]["status"]), (&task, &json!("terminated")), "{told}");
+    scene.assert_no_survivor();
+    assert!(!client.unasked().iter().any(|message| message["id"] == id));
+    assert_eq!(notices(&mut client), Value::Null, "once");
+}
+
+#[test]
+fn the_end_of_a_task_is_told_once_where_its_cancellation_comes_too_late_or_takes_long() {
+    let scene = Scene::new();
+    let mut client = connect(&scene, &SOON);
+    // It has ended by itself: an acknowledgement does not say how.
+    let task = long_call(&scene, &mut client);
+    go_on(&scene);
+    let wait =
+        json!({"process_id": task, "wait": "any", "until": "output", "cursor": 6, "timeout_ms": 60_000});
+    client.ask("tools/call", json!({"name": "ProcessOutput", "arguments": wait}));
+    eventually("it ends", || scene.survivors().is_empty().then_some(()));
+    eventually("its end is known", || {
+        client.ask("tasks/cancel", json!({"taskId": task}));
+        let told = notices(&mut client);
+        (told[0]["exit_code"] == 3).then_some(())
+    });
+    // It does not end when it is asked to: its state tells the end once there is one.
+    let line = "trap '' TERM; echo begun; while :; do read -t 0.05 <> <(:); done";
+    let task = bash(&mut client, json!({"command": line}))["taskId"].clone();
+    client.ask("tasks/cancel", json!({"taskId": task}));
+    assert_eq!(get(&mut client, &task)["status"], "working");
+    assert_eq!(ended(&mut client, &task)["status"], "cancelled");
+    assert_eq!(notices(&mut client), Value::Null);
 }
 
 #[test]
