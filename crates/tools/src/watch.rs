@@ -64,6 +64,11 @@ impl Probe for TextProbe {
         self.renderer = Renderer::resynchronising();
     }
 
+    fn damaged(&mut self, _: u64) -> bool {
+        // A read says it.
+        true
+    }
+
     fn finish(&mut self) {}
 }
 
@@ -76,6 +81,11 @@ impl Probe for ByteProbe {
     }
 
     fn gap(&mut self, _: u64) {}
+
+    fn damaged(&mut self, _: u64) -> bool {
+        // A read says it.
+        true
+    }
 
     fn finish(&mut self) {}
 }
