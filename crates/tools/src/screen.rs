@@ -30,7 +30,7 @@ const STEP: usize = 256 << 10;
 const WORK_MAX: u64 = 400_000_000;
 
 /// Bytes of the end that are drawn when the work before them was too much, for which there is as much work again.
-const LATEST: u64 = 4 << 10;
+const LATEST: usize = 4 << 10;
 
 /// Cells of the largest terminal that can be looked at.
 const CELLS_MAX: usize = 250_000;
@@ -180,17 +180,33 @@ async fn catch_up(
         let before = drawing.next();
         (drawing, work) = draw(drawing, page, work).await?;
         if work == 0 && drawing.next() < target {
-            drawing.skip_to(snapshot.total_bytes.saturating_sub(LATEST));
-            let (page, now) = source.read(ReadFrom::Cursor(drawing.next()), LATEST as usize).await?;
-            snapshot = now;
-            (drawing, _) = draw(drawing, page, latest_work).await?;
-            break;
+            return draw_latest(drawing, source, snapshot, latest_work).await;
         }
         if drawing.next() == before {
             break;
         }
     }
     Ok((drawing, snapshot))
+}
+
+/// Draws the last [`LATEST`] bytes, and leaves out what comes before them. They are those of one moment: a process that
+/// prints on is not followed, and of one that ends meanwhile it is the end after all.
+async fn draw_latest(
+    mut drawing: Drawing,
+    source: &dyn Source,
+    mut snapshot: Snapshot,
+    work: u64,
+) -> Result<(Drawing, Snapshot), PublicError> {
+    loop {
+        drawing.skip_to(snapshot.total_bytes.saturating_sub(LATEST as u64));
+        let (page, now) = source.read(ReadFrom::Cursor(drawing.next()), LATEST).await?;
+        (drawing, _) = draw(drawing, page, work).await?;
+        let ends = now.state.is_terminal() && !snapshot.state.is_terminal();
+        snapshot = now;
+        if !ends {
+            return Ok((drawing, snapshot));
+        }
+    }
 }
 
 /// Draws a page on a blocking thread, since painting takes its time. A drawing that fails is lost, and nothing else; one

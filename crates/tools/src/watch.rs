@@ -134,6 +134,12 @@ mod tests {
     }
 
     #[test]
+    fn damage_wakes_a_waiter_since_its_read_says_so() {
+        assert!(TextProbe::new(StreamFilter::Both, true).damaged(9));
+        assert!(ByteProbe(StreamFilter::Only(Stream::Stderr)).damaged(9));
+    }
+
+    #[test]
     fn half_a_character_wakes_nobody() {
         let mut probe = TextProbe::new(StreamFilter::Both, false);
         assert!(!probe.feed(0, Stream::Stdout, &"日".as_bytes()[..2]));

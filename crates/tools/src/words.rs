@@ -90,9 +90,7 @@ fn pass_blanks(rest: &mut Peekable<Chars<'_>>) {
 fn word(rest: &mut Peekable<Chars<'_>>, may_assign: bool) -> Result<String, NotWords> {
     let mut word = String::new();
     let mut quoted = false;
-    while let Some(character) =
-        rest.next_if(|character| !is_blank(*character) && !is_line_end(*character))
-    {
+    while let Some(character) = rest.next_if(|character| !is_blank(*character) && !is_line_end(*character)) {
         match character {
             '\'' => {
                 quoted = true;
