@@ -175,6 +175,14 @@ impl HostProcess {
     }
 }
 
+fn line_too_long() -> RunnerError {
+    RunnerError::new(
+        RunnerErrorKind::InvalidRequest("data"),
+        "a line is longer than the 4095 bytes that the terminal keeps, and nothing of it was sent; send shorter lines, \
+         or use stdin: true instead of tty: true",
+    )
+}
+
 #[async_trait]
 impl Process for HostProcess {
     fn stream_mode(&self) -> StreamMode {
@@ -194,14 +202,13 @@ impl Process for HostProcess {
     }
 
     fn admit_input(&self, data: &[u8], eof: bool) -> Result<(), RunnerError> {
-        if self.streams.terminal.as_ref().is_none_or(|terminal| terminal.admit(data, eof)) {
-            return Ok(());
-        }
-        Err(RunnerError::new(
-            RunnerErrorKind::InvalidRequest("data"),
-            "a line is longer than the 4095 bytes that the terminal keeps, and nothing of it was sent; send shorter lines, \
-             or use stdin: true instead of tty: true",
-        ))
+        let admitted = self.streams.terminal.as_ref().is_none_or(|terminal| terminal.admit(data, eof));
+        if admitted { Ok(()) } else { Err(line_too_long()) }
+    }
+
+    fn would_admit_input(&self, data: &[u8], _eof: bool) -> Result<(), RunnerError> {
+        let admitted = self.streams.terminal.as_ref().is_none_or(|terminal| terminal.would_admit(data));
+        if admitted { Ok(()) } else { Err(line_too_long()) }
     }
 
     async fn wait(&self) -> ExitStatus {

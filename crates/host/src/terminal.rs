@@ -109,6 +109,12 @@ impl Master {
         fits
     }
 
+    /// Whether the terminal's line editing would keep all of this now.
+    pub(crate) fn would_admit(&self, bytes: &[u8]) -> bool {
+        let line = lock(&self.line);
+        self.line_ends().is_none_or(|ends| fits(*line, bytes, &ends))
+    }
+
     /// Writes input as far as the terminal takes it now.
     pub(crate) fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         loop {

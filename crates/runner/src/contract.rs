@@ -171,6 +171,13 @@ pub trait Process: Send + Sync {
         Ok(())
     }
 
+    /// What [`Process::admit_input`] would say now, asked before something that a refusal could not undo: nothing is taken
+    /// into account, so it may be asked any number of times. Does not block.
+    fn would_admit_input(&self, data: &[u8], eof: bool) -> Result<(), RunnerError> {
+        let _ = (data, eof);
+        Ok(())
+    }
+
     /// Resolves when the leader has ended, from its wait status, whoever still holds its output. Awaited by one
     /// owner, while others signal. Cancellation safe; after it has resolved it gives the same again.
     async fn wait(&self) -> ExitStatus;

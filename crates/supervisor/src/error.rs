@@ -95,6 +95,9 @@ pub enum SupervisorError {
         /// Bytes that would be accepted.
         free: u64,
     },
+    /// The terminal has its new size, and the input that was to follow was refused.
+    #[error("the size was applied, and then: {0}")]
+    Resized(#[source] Box<SupervisorError>),
     /// The process has no terminal.
     #[error("the process has no terminal")]
     NoTerminal,
@@ -157,6 +160,7 @@ impl SupervisorError {
             Self::WorkspaceBusy(conflict) => conflict.code(),
             Self::StdinClosed(_) => ErrorCode::StdinClosed,
             Self::Backpressure { .. } => ErrorCode::InputBackpressure,
+            Self::Resized(error) => error.code(),
             Self::NoTerminal => ErrorCode::PtyUnavailable,
             Self::TeardownFailed => ErrorCode::TeardownFailed,
             Self::StoppedWhileStarting => ErrorCode::Terminated,
@@ -222,6 +226,11 @@ impl SupervisorError {
             ))
             .field("data")
             .retryable(),
+            Self::Resized(error) => {
+                let refused = error.public();
+                let message = format!("{}; the terminal has its new size", refused.message);
+                PublicError { message, ..refused }.effects(Effects::Started)
+            }
             Self::NoTerminal => {
                 say("the process has no terminal; start it with tty: true".to_owned()).field("rows")
             }

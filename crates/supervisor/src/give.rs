@@ -5,11 +5,13 @@
 use std::sync::Arc;
 
 use procyard_core::{Handle, Owner};
+use procyard_runner::TerminalSize;
 use tokio::sync::oneshot;
 
 use crate::actor::Order;
 use crate::course::Waits;
 use crate::entry::Entry;
+use crate::input::InputQueue;
 use crate::shared::Shared;
 use crate::stop::answered;
 use crate::{InputAccepted, InputRequest, StdinClosed, SupervisorError};
@@ -27,56 +29,63 @@ pub(crate) async fn give(
     let entry = shared.find(owner, handle)?;
     let cursor_before = entry.course.standing().progress.total_bytes;
     let writes = !request.data.is_empty() || request.eof;
-    if request.size.is_some() && entry.record().manifest.terminal.is_none() {
-        return Err(SupervisorError::NoTerminal);
-    }
-    if writes {
-        // Refused before the size is applied, so that a refused call has done nothing.
-        check(&entry, request.data.len())?;
-    }
-    if let Some(size) = request.size {
-        let (done, answer) = oneshot::channel();
-        let ended = || SupervisorError::StdinClosed(StdinClosed::Ended(entry.state()));
-        entry.orders.send(Order::Resize { size, done }).await.map_err(|_| ended())?;
-        answered(&entry, answer).await.ok_or_else(ended)??;
+    let InputRequest { size, data, eof } = request;
+    if let Some(size) = size {
+        if entry.record().manifest.terminal.is_none() {
+            return Err(SupervisorError::NoTerminal);
+        }
+        if writes {
+            // Refused before the size is applied, so that a refused call has done nothing.
+            open_input(&entry)?.would_accept(&data, eof).map_err(|error| explain(&entry, error))?;
+        }
+        resize(&entry, size).await?;
         entry.still_of(owner)?;
     }
-    let accepted_bytes = request.data.len() as u64;
+    let accepted_bytes = data.len() as u64;
     let mut pending_bytes = 0;
     if writes {
-        let input = check(&entry, request.data.len())?;
-        let typed = input.is_terminal().then(|| request.data.contains(&INTERRUPT));
-        // An actor that is gone needs no telling.
-        let told = match typed {
-            Some(interrupt) => entry.orders.reserve().await.ok().map(|place| (place, interrupt)),
-            None => None,
-        };
-        // Told before the process can have it: whatever it does because of it comes after.
-        let tell = || {
-            if let Some((place, interrupt)) = told {
-                place.send(if interrupt { Order::TypedInterrupt } else { Order::TypedOther });
-            }
-        };
-        pending_bytes =
-            input.push(request.data, request.eof, tell).map_err(|error| explain(&entry, error))?;
+        let written = write(&entry, data, eof).await;
+        // What came in its way meanwhile, the end or other input, does not take the size back.
+        pending_bytes = written.map_err(|error| match size {
+            Some(_) => SupervisorError::Resized(Box::new(error)),
+            None => error,
+        })?;
     }
     Ok(InputAccepted { accepted_bytes, pending_bytes, cursor_before })
 }
 
-/// The queue, if it would take this many bytes.
-fn check(entry: &Entry, bytes: usize) -> Result<&crate::input::InputQueue, SupervisorError> {
-    let state = entry.state();
-    let Some(input) = &entry.input else {
-        let closed = if state.is_terminal() { StdinClosed::Ended(state) } else { StdinClosed::Never };
-        return Err(SupervisorError::StdinClosed(closed));
+async fn resize(entry: &Entry, size: TerminalSize) -> Result<(), SupervisorError> {
+    let (done, answer) = oneshot::channel();
+    let ended = || SupervisorError::StdinClosed(StdinClosed::Ended(entry.state()));
+    entry.orders.send(Order::Resize { size, done }).await.map_err(|_| ended())?;
+    answered(entry, answer).await.ok_or_else(ended)?
+}
+
+/// Puts input into the queue; how much is pending then.
+async fn write(entry: &Entry, data: Vec<u8>, eof: bool) -> Result<u64, SupervisorError> {
+    let input = open_input(entry)?;
+    let typed = input.is_terminal().then(|| data.contains(&INTERRUPT));
+    // An actor that is gone needs no telling.
+    let told = match typed {
+        Some(interrupt) => entry.orders.reserve().await.ok().map(|place| (place, interrupt)),
+        None => None,
     };
+    // Told before the process can have it: whatever it does because of it comes after.
+    let tell = || {
+        if let Some((place, interrupt)) = told {
+            place.send(if interrupt { Order::TypedInterrupt } else { Order::TypedOther });
+        }
+    };
+    input.push(data, eof, tell).map_err(|error| explain(entry, error))
+}
+
+/// The queue of a process that lives and was started with one.
+fn open_input(entry: &Entry) -> Result<&InputQueue, SupervisorError> {
+    let state = entry.state();
     if state.is_terminal() {
         return Err(SupervisorError::StdinClosed(StdinClosed::Ended(state)));
     }
-    if bytes > 0 {
-        input.check(bytes).map_err(|error| explain(entry, error))?;
-    }
-    Ok(input)
+    entry.input.as_deref().ok_or(SupervisorError::StdinClosed(StdinClosed::Never))
 }
 
 /// A queue that closed because the process ended says so.
@@ -97,7 +106,7 @@ pub(crate) async fn room(
 ) -> Result<u64, SupervisorError> {
     shared.admit_calls()?;
     let entry = shared.find(owner, handle)?;
-    let input = check(&entry, 0)?;
+    let input = open_input(&entry)?;
     let mut given_away = entry.waiter(Waits::ForLife);
     let room = tokio::select! {
         room = input.room() => room.map_err(|error| explain(&entry, error)),

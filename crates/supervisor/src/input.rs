@@ -79,9 +79,22 @@ impl InputQueue {
         (!queue.ended && !queue.broken, queue.pending)
     }
 
-    /// Whether `bytes` more would be accepted now.
-    pub(crate) fn check(&self, bytes: usize) -> Result<(), SupervisorError> {
-        self.queue().admit(bytes as u64, self.limit)
+    /// Whether [`push`](Self::push) would accept this now. Takes nothing into account.
+    pub(crate) fn would_accept(&self, data: &[u8], eof: bool) -> Result<(), SupervisorError> {
+        let queue = self.queue();
+        if queue.repeats_end(data, eof) {
+            return Ok(());
+        }
+        queue.admit(data.len() as u64 + self.mark(eof), self.limit)?;
+        match self.process.get().and_then(Weak::upgrade) {
+            Some(process) => Ok(process.would_admit_input(data, eof)?),
+            None => Ok(()),
+        }
+    }
+
+    /// What end of file takes: on a terminal it is a byte like others, and as many are bounded as of others.
+    fn mark(&self, eof: bool) -> u64 {
+        u64::from(eof && self.terminal)
     }
 
     /// Accepts data, and end of file after it. End of file alone is idempotent on a pipe. `accepted` is called before
@@ -94,11 +107,10 @@ impl InputQueue {
     ) -> Result<u64, SupervisorError> {
         let pending = {
             let mut queue = self.queue();
-            if data.is_empty() && eof && queue.ended && !queue.broken {
+            if queue.repeats_end(&data, eof) {
                 return Ok(queue.pending);
             }
-            // On a terminal end of file is a byte like others, and as many are bounded as of others.
-            let mark = u64::from(eof && self.terminal);
+            let mark = self.mark(eof);
             queue.admit(data.len() as u64 + mark, self.limit)?;
             if let Some(process) = self.process.get().and_then(Weak::upgrade) {
                 process.admit_input(&data, eof)?;
@@ -220,6 +232,11 @@ impl InputQueue {
 }
 
 impl Queue {
+    /// Whether this is but the end of file that was accepted before.
+    fn repeats_end(&self, data: &[u8], eof: bool) -> bool {
+        data.is_empty() && eof && self.ended && !self.broken
+    }
+
     fn admit(&self, bytes: u64, limit: u64) -> Result<(), SupervisorError> {
         if self.ended || self.broken {
             return Err(SupervisorError::StdinClosed(StdinClosed::Eof));

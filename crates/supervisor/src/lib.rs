@@ -53,6 +53,7 @@ mod course;
 mod drain;
 mod entry;
 mod error;
+mod feed;
 mod finish;
 mod give;
 mod input;

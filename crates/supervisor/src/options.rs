@@ -153,13 +153,27 @@ pub struct ReadRequest {
 ///
 /// A probe is fed everything from its target's cursor on, in order, each byte once.
 pub trait Probe: Any + Send {
-    /// Contiguous bytes of one stream, the first of them at `cursor` of the combined stream. True when satisfied.
+    /// Contiguous bytes of one stream, the first of them at `cursor` of the combined stream: what was read from the
+    /// process at once, which can be few. True when satisfied.
     fn feed(&mut self, cursor: u64, stream: Stream, bytes: &[u8]) -> bool;
+
+    /// Nothing more is at hand for the moment, or as much was fed as is read at once, 64 KiB: here a probe looks whose
+    /// looks cost more than what is new. True when satisfied.
+    fn look(&mut self) -> bool {
+        false
+    }
 
     /// Bytes up to the cursor `to` are not to be had.
     fn gap(&mut self, to: u64);
 
-    /// The process is terminal and everything was fed.
+    /// Bytes up to the cursor `to` are there and damaged: a read that begins at them fails, and says so. What follows is
+    /// intact, and fed. True when satisfied.
+    fn damaged(&mut self, to: u64) -> bool {
+        self.gap(to);
+        false
+    }
+
+    /// The process is terminal and everything was fed. Not called where some of it could not be.
     fn finish(&mut self);
 }
 

@@ -211,7 +211,8 @@ impl Supervisor {
     }
 
     /// Gives input to a process: accepted whole or refused whole, never waiting for the process to read it.
-    /// A size is applied first; when that fails, nothing is written.
+    /// A size is applied first; when that fails, nothing is written. What would be refused is refused before; where it is
+    /// only refused after the size was applied, the error is [`SupervisorError::Resized`].
     pub async fn input(
         &self,
         owner: Owner,

@@ -1,7 +1,7 @@
 //! Waiting for output or for the end of processes. Wake-ups come from appends and from the terminal transition; nothing
 //! polls on a timer.
 //!
-//! Not for looking at output: a [`Probe`](crate::Probe) does.
+//! Not for looking at output: a [`Probe`](crate::Probe) does, which `feed` feeds.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -10,17 +10,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use procyard_core::{Handle, Owner, Waiter};
-use procyard_spool::StreamFilter;
 use tokio::time::Instant;
 
 use crate::course::{CourseWaiter, Progress, Standing, Waits};
 use crate::entry::Entry;
-use crate::read::read_entry;
+use crate::feed::{Feed, Time};
 use crate::shared::Shared;
-use crate::{Probe, ReadFrom, ReadRequest, SupervisorError, Target, Until, WaitMode, Waited};
-
-/// How much output a probe is fed at a time.
-const FEED_BYTES: usize = 64 * 1024;
+use crate::{Probe, SupervisorError, Target, Until, WaitMode, Waited};
 
 /// The most targets of one wait.
 pub const TARGETS_MAX: usize = 64;
@@ -104,8 +100,9 @@ async fn wait(
     {
         // A time beyond what the clock can tell never comes.
         let end = Instant::now().checked_add(timeout);
+        let time = Time::new(end, watches.len());
         let mut pending: Vec<_> =
-            watches.iter_mut().map(|watch| watch.wait(shared, until, end)).map(Some).collect();
+            watches.iter_mut().map(|watch| watch.wait(shared, until, time)).map(Some).collect();
         let mut done = false;
         let mut looks = |context: &mut Context<'_>, over| {
             let mut open = 0_usize;
@@ -124,7 +121,7 @@ async fn wait(
         let mut over = timeout.is_zero();
         let mut time = pin!(crate::actor::until(end));
         poll_fn(|context| {
-            // What is there is looked at whatever the time: a wait that may not wait still looks.
+            // What is there is looked at whatever the time, within a bound: a wait that may not wait still looks.
             if looks(context, over) {
                 return Poll::Ready(());
             }
@@ -172,7 +169,7 @@ async fn quiet(
 
 /// Whether there is nothing more to wait for in this process: it is terminal, or for this owner there is no such process
 /// any more.
-fn is_over(standing: &Standing, owner: Owner) -> bool {
+pub(crate) fn is_over(standing: &Standing, owner: Owner) -> bool {
     standing.life.state.is_terminal() || standing.life.owner != owner
 }
 
@@ -180,7 +177,7 @@ struct Watch {
     owner: Owner,
     handle: Handle,
     entry: Option<Arc<Entry>>,
-    /// How far the probe was fed.
+    /// Output from here on counts.
     cursor: u64,
     probe: Option<Box<dyn Probe>>,
     satisfied: bool,
@@ -229,90 +226,23 @@ impl Watch {
         }
     }
 
-    fn wait<'w>(&'w mut self, shared: &'w Arc<Shared>, until: Until, end: Option<Instant>) -> Pending<'w> {
-        if self.entry.is_some() && self.probe.is_some() && until == Until::Probe {
-            return Pending::Probed(Box::pin(self.satisfy_probe(shared, end)));
-        }
+    fn wait<'w>(&'w mut self, shared: &'w Arc<Shared>, until: Until, time: Time) -> Pending<'w> {
         let Some(entry) = &self.entry else { return Pending::Missing };
+        let (owner, cursor, satisfied) = (self.owner, self.cursor, &mut self.satisfied);
+        if until == Until::Probe
+            && let Some(probe) = self.probe.as_deref_mut()
+        {
+            let feed = Feed { shared, entry, owner, cursor, probe, time };
+            return Pending::Probed(Box::pin(async move {
+                *satisfied = feed.run().await;
+                *satisfied
+            }));
+        }
         let (waits, beyond) = match until {
             Until::Exit => (Waits::ForLife, None),
-            Until::Probe => (Waits::ForOutput, Some(self.cursor)),
+            Until::Probe => (Waits::ForOutput, Some(cursor)),
         };
-        Pending::Seen {
-            waiter: entry.waiter(waits),
-            owner: self.owner,
-            beyond,
-            satisfied: &mut self.satisfied,
-        }
-    }
-
-    /// Resolves with true when the probe is satisfied or will never be; with false at `end`, once whatever is there then
-    /// was fed. Nobody wakes it at `end`: whoever polls it has a timer for all targets.
-    async fn satisfy_probe(&mut self, shared: &Arc<Shared>, end: Option<Instant>) -> bool {
-        let Some(entry) = self.entry.clone() else { return true };
-        self.satisfied = self.feed(shared, &entry, end).await;
-        self.satisfied
-    }
-
-    async fn feed(&mut self, shared: &Arc<Shared>, entry: &Arc<Entry>, end: Option<Instant>) -> bool {
-        let mut news = entry.waiter(Waits::ForOutput);
-        let mut fed = None;
-        loop {
-            let owner = self.owner;
-            let next = poll_fn(|context| {
-                let more = |standing: &Standing| {
-                    let total = standing.progress.total_bytes;
-                    (fed != Some(total) || is_over(standing, owner) || standing.closed).then_some(*standing)
-                };
-                match news.poll(context, more) {
-                    Poll::Pending if end.is_some_and(|end| Instant::now() >= end) => Poll::Ready(None),
-                    news => news.map(Some),
-                }
-            });
-            let Some(Standing { progress, life, closed }) = next.await else { return false };
-            if life.owner != owner {
-                // From now on it is a process that is not there.
-                return true;
-            }
-            // Output and state are of the same moment: what was printed before the end is fed before the end.
-            if self.feed_to(shared, entry, progress.total_bytes).await {
-                return true;
-            }
-            if life.state.is_terminal() {
-                if let Some(probe) = &mut self.probe {
-                    probe.finish();
-                }
-                return true;
-            }
-            if closed {
-                return false;
-            }
-            fed = Some(progress.total_bytes);
-            // A process that prints faster than the probe takes it in keeps this task busy, not its thread.
-            tokio::task::coop::consume_budget().await;
-        }
-    }
-
-    /// Feeds what was printed up to `total`; true when the probe is satisfied.
-    async fn feed_to(&mut self, shared: &Arc<Shared>, entry: &Arc<Entry>, total: u64) -> bool {
-        let Some(probe) = &mut self.probe else { return false };
-        while self.cursor < total {
-            let request = ReadRequest {
-                from: ReadFrom::Cursor(self.cursor),
-                max_bytes: FEED_BYTES,
-                streams: StreamFilter::Both,
-            };
-            // Output that does not read cannot satisfy anything; the end of the process will.
-            let Ok(page) = read_entry(shared, entry, request).await else { return false };
-            if page.next_cursor <= self.cursor {
-                return false;
-            }
-            self.cursor = page.next_cursor;
-            if feed_page(probe.as_mut(), &page) {
-                return true;
-            }
-        }
-        false
+        Pending::Seen { waiter: entry.waiter(waits), owner, beyond, satisfied }
     }
 
     fn into_waited(self) -> Waited {
@@ -323,21 +253,4 @@ impl Watch {
             snapshot: self.entry.and_then(|entry| entry.snapshot_of(self.owner)),
         }
     }
-}
-
-/// Feeds a page's bytes and gaps in the order of their cursors.
-fn feed_page(probe: &mut dyn Probe, page: &procyard_spool::Page) -> bool {
-    let mut gaps = page.gaps.iter().peekable();
-    for span in &page.spans {
-        while let Some(gap) = gaps.next_if(|gap| gap.until <= span.cursor) {
-            probe.gap(gap.until);
-        }
-        if probe.feed(span.cursor, span.stream, &page.bytes[span.offset..span.offset + span.len]) {
-            return true;
-        }
-    }
-    for gap in gaps {
-        probe.gap(gap.until);
-    }
-    false
 }

@@ -249,7 +249,11 @@ impl Process for ScriptedProcess {
         self.stdin.take().map(|stream| Box::new(stream) as Input)
     }
 
-    fn admit_input(&self, data: &[u8], _eof: bool) -> Result<(), RunnerError> {
+    fn admit_input(&self, data: &[u8], eof: bool) -> Result<(), RunnerError> {
+        self.would_admit_input(data, eof)
+    }
+
+    fn would_admit_input(&self, data: &[u8], _eof: bool) -> Result<(), RunnerError> {
         let longest = self.played.script.longest_line.unwrap_or(usize::MAX);
         if data.split(|byte| *byte == b'\n').all(|line| line.len() <= longest) {
             return Ok(());

@@ -14,8 +14,9 @@ use regex_automata::Input;
 
 use crate::pattern::{MATCH_MAX, Pattern};
 
-/// Raw bytes rendered between two searches.
-const PIECE: usize = 8 << 10;
+/// Raw bytes rendered at once, and text that waits for a search at most. Every search may look again at all that is kept
+/// for a match, so that what is new must not be small against it, however small the chunks are.
+const PIECE: usize = 32 << 10;
 
 /// What assertions can tell apart in the character behind a match: part of a word, line ends, anything else.
 const NEIGHBOURS: [&str; 4] = ["x", "\n", "\r", " "];
@@ -57,11 +58,16 @@ pub(crate) struct MatchProbe {
     text: String,
     /// Matches begin here at the earliest.
     from: usize,
+    /// The text up to here was searched.
+    searched: usize,
     /// Where text comes from, wherever offsets and cursors do not advance alike.
     points: Vec<Point>,
     /// The cursor of the unit that is not complete yet.
     unit: u64,
     found: Option<Found>,
+    /// Bytes that searches looked at.
+    #[cfg(test)]
+    work: std::cell::Cell<usize>,
 }
 
 impl MatchProbe {
@@ -72,9 +78,12 @@ impl MatchProbe {
             renderer: Renderer::new(),
             text: String::new(),
             from: 0,
+            searched: 0,
             points: Vec::new(),
             unit: 0,
             found: None,
+            #[cfg(test)]
+            work: std::cell::Cell::default(),
         }
     }
 
@@ -155,6 +164,7 @@ impl MatchProbe {
             return true;
         }
         self.forget();
+        self.searched = self.text.len();
         false
     }
 
@@ -218,6 +228,8 @@ impl MatchProbe {
         if from > end {
             return None;
         }
+        #[cfg(test)]
+        self.work.set(self.work.get() + (end - from));
         let found = self.pattern.regex.search(&Input::new(&self.text).span(from..end))?;
         Some((found.start(), found.end()))
     }
@@ -225,10 +237,8 @@ impl MatchProbe {
     /// Drops the text in which no match can begin any more, but for one character that assertions may look at.
     fn forget(&mut self) {
         let mut from = self.text.len().saturating_sub(self.pattern.reach);
-        if self.pattern.within_line
-            && let Some(newline) = self.text.rfind('\n')
-        {
-            from = from.max(newline + 1);
+        if let Some(border) = self.text[self.searched..].rfind(self.pattern.borders) {
+            from = from.max(self.searched + border + 1);
         }
         self.from = self.from.max(self.text.floor_char_boundary(from));
         let keep_from = self.text[..self.from].char_indices().next_back().map_or(0, |(at, _)| at);
@@ -259,14 +269,17 @@ impl Probe for MatchProbe {
         }
         let mut at = cursor;
         for piece in bytes.chunks(PIECE) {
-            let before = self.text.len();
             self.render(at, piece);
             at += piece.len() as u64;
-            if self.text.len() > before && self.search(false) {
+            if self.text.len() - self.searched >= PIECE && self.search(false) {
                 return true;
             }
         }
         false
+    }
+
+    fn look(&mut self) -> bool {
+        self.found.is_some() || self.text.len() > self.searched && self.search(false)
     }
 
     fn gap(&mut self, _: u64) {
@@ -278,13 +291,14 @@ impl Probe for MatchProbe {
         self.renderer.finish(&mut self.text);
         if self.text.len() > before {
             self.point(before, self.unit, true);
-            if self.search(false) {
-                return;
-            }
+        }
+        if self.look() {
+            return;
         }
         self.text.clear();
         self.points.clear();
         self.from = 0;
+        self.searched = 0;
         self.renderer = Renderer::resynchronising();
     }
 

@@ -19,8 +19,8 @@ pub(crate) struct Pattern {
     pub(crate) regex: meta::Regex,
     /// The longest match to be looked for, in bytes.
     pub(crate) reach: usize,
-    /// Whether no match contains a newline.
-    pub(crate) within_line: bool,
+    /// The ends of lines that no match contains.
+    pub(crate) borders: &'static [char],
     /// Whether a match can depend on what is next to it.
     pub(crate) looks_around: bool,
 }
@@ -45,7 +45,12 @@ impl Pattern {
         Ok(Self {
             regex,
             reach: hir.properties().maximum_len().unwrap_or(MATCH_MAX).min(MATCH_MAX),
-            within_line: !contains_newline(&hir),
+            borders: match (contains(&hir, '\n'), contains(&hir, '\r')) {
+                (false, false) => &['\n', '\r'],
+                (false, true) => &['\n'],
+                (true, false) => &['\r'],
+                (true, true) => &[],
+            },
             looks_around: !hir.properties().look_set().is_empty(),
         })
     }
@@ -67,20 +72,23 @@ fn mistake(pattern: &str, error: &regex_syntax::Error) -> String {
     }
 }
 
-/// Whether some match of `hir` contains a newline. The parser bounds how deeply a pattern nests.
-fn contains_newline(hir: &Hir) -> bool {
+/// Whether some match of `hir` may contain a character of ASCII. The parser bounds how deeply a pattern nests.
+fn contains(hir: &Hir, ascii: char) -> bool {
+    let byte = ascii as u8;
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => false,
-        HirKind::Literal(literal) => literal.0.contains(&b'\n'),
+        HirKind::Literal(literal) => literal.0.contains(&byte),
         HirKind::Class(Class::Unicode(class)) => {
-            class.ranges().iter().any(|range| (range.start()..=range.end()).contains(&'\n'))
+            class.ranges().iter().any(|range| (range.start()..=range.end()).contains(&ascii))
         }
         HirKind::Class(Class::Bytes(class)) => {
-            class.ranges().iter().any(|range| (range.start()..=range.end()).contains(&b'\n'))
+            class.ranges().iter().any(|range| (range.start()..=range.end()).contains(&byte))
         }
-        HirKind::Repetition(repetition) => contains_newline(&repetition.sub),
-        HirKind::Capture(capture) => contains_newline(&capture.sub),
-        HirKind::Concat(parts) | HirKind::Alternation(parts) => parts.iter().any(contains_newline),
+        HirKind::Repetition(repetition) => contains(&repetition.sub, ascii),
+        HirKind::Capture(capture) => contains(&capture.sub, ascii),
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => {
+            parts.iter().any(|part| contains(part, ascii))
+        }
     }
 }
 
@@ -105,19 +113,22 @@ mod tests {
 
     #[test]
     fn the_reach_of_a_pattern_is_known() {
-        let check = |pattern: &str, reach, within_line, looks_around| {
+        let check = |pattern: &str, reach, borders: &[char], looks_around| {
             let compiled = Pattern::compile(pattern).unwrap();
             assert_eq!(
-                (compiled.reach, compiled.within_line, compiled.looks_around),
-                (reach, within_line, looks_around),
+                (compiled.reach, compiled.borders, compiled.looks_around),
+                (reach, borders, looks_around),
                 "{pattern}"
             );
         };
-        check("ready", 5, true, false);
-        check("^ready$", 5, true, true);
-        check(r"port \d+", MATCH_MAX, true, false);
-        check("(?s)a.*b", MATCH_MAX, false, false);
-        check(r"a\sb", 5, false, false);
-        check("[^x]", 4, false, false);
+        check("ready", 5, &['\n', '\r'], false);
+        check("^ready$", 5, &['\n', '\r'], true);
+        check(r"port \d+", MATCH_MAX, &['\n', '\r'], false);
+        check("done.*", MATCH_MAX, &['\n', '\r'], false);
+        check("a\n+b", MATCH_MAX, &['\r'], false);
+        check("a\r+b", MATCH_MAX, &['\n'], false);
+        check("(?s)a.*b", MATCH_MAX, &[], false);
+        check(r"a\sb", 5, &[], false);
+        check("[^x]", 4, &[], false);
     }
 }

@@ -25,12 +25,12 @@ const DRAWN_MAX: u64 = 4 << 20;
 /// Bytes of one read.
 const STEP: usize = 256 << 10;
 
-/// Cells that a look paints at most, a second or so; what is still to be drawn then is left out, but for the last
+/// Cells that a look paints at most, a second or so, before what is still to be drawn is left out, but for the last
 /// [`LATEST`] bytes.
 const WORK_MAX: u64 = 400_000_000;
 
-/// Bytes that are drawn in any case.
-const LATEST: u64 = 4 << 10;
+/// Bytes of the end that are drawn when the work before them was too much, for which there is as much work again.
+const LATEST: usize = 4 << 10;
 
 /// Cells of the largest terminal that can be looked at.
 const CELLS_MAX: usize = 250_000;
@@ -43,15 +43,16 @@ const KEPT_CELLS_MAX: usize = 500_000;
 
 /// The drawings of one owner's processes.
 pub(crate) struct Screens {
-    /// Cells that a look paints at most.
+    /// Cells that a look paints at most, of all and then of the latest bytes.
     work: u64,
+    latest_work: u64,
     /// The one used last is the last. Guards the list only: a drawing is taken out while it is worked on.
     kept: Mutex<Vec<(Handle, Drawing)>>,
 }
 
 impl Default for Screens {
     fn default() -> Self {
-        Self { work: WORK_MAX, kept: Mutex::default() }
+        Self { work: WORK_MAX, latest_work: WORK_MAX, kept: Mutex::default() }
     }
 }
 
@@ -102,7 +103,8 @@ impl Screens {
         let first = snapshot.initial_terminal.filter(|first| drawing::cells(*first) <= CELLS_MAX);
         let kept = self.take(&snapshot.identity.handle);
         let drawing = kept.unwrap_or_else(|| Drawing::new(first.unwrap_or(size)));
-        let (mut drawing, snapshot) = catch_up(drawing, source, snapshot, self.work).await?;
+        let (mut drawing, snapshot) =
+            catch_up(drawing, source, snapshot, self.work, self.latest_work).await?;
         // A change of the size behind the last byte is not in any page yet.
         drawing.resize(terminal(&snapshot)?);
         Ok((drawing, snapshot))
@@ -156,6 +158,7 @@ async fn catch_up(
     source: &dyn Source,
     mut snapshot: Snapshot,
     mut work: u64,
+    latest_work: u64,
 ) -> Result<(Drawing, Snapshot), PublicError> {
     let oldest = snapshot.total_bytes.saturating_sub(DRAWN_MAX).max(snapshot.retained_from);
     if drawing.next() < oldest {
@@ -177,17 +180,33 @@ async fn catch_up(
         let before = drawing.next();
         (drawing, work) = draw(drawing, page, work).await?;
         if work == 0 && drawing.next() < target {
-            drawing.skip_to(snapshot.total_bytes.saturating_sub(LATEST));
-            let (page, now) = source.read(ReadFrom::Cursor(drawing.next()), STEP).await?;
-            snapshot = now;
-            (drawing, _) = draw(drawing, page, u64::MAX).await?;
-            break;
+            return draw_latest(drawing, source, snapshot, latest_work).await;
         }
         if drawing.next() == before {
             break;
         }
     }
     Ok((drawing, snapshot))
+}
+
+/// Draws the last [`LATEST`] bytes, and leaves out what comes before them. They are those of one moment: a process that
+/// prints on is not followed, and of one that ends meanwhile it is the end after all.
+async fn draw_latest(
+    mut drawing: Drawing,
+    source: &dyn Source,
+    mut snapshot: Snapshot,
+    work: u64,
+) -> Result<(Drawing, Snapshot), PublicError> {
+    loop {
+        drawing.skip_to(snapshot.total_bytes.saturating_sub(LATEST as u64));
+        let (page, now) = source.read(ReadFrom::Cursor(drawing.next()), LATEST).await?;
+        (drawing, _) = draw(drawing, page, work).await?;
+        let ends = now.state.is_terminal() && !snapshot.state.is_terminal();
+        snapshot = now;
+        if !ends {
+            return Ok((drawing, snapshot));
+        }
+    }
 }
 
 /// Draws a page on a blocking thread, since painting takes its time. A drawing that fails is lost, and nothing else; one

@@ -64,6 +64,11 @@ impl Probe for TextProbe {
         self.renderer = Renderer::resynchronising();
     }
 
+    fn damaged(&mut self, _: u64) -> bool {
+        // A read says it.
+        true
+    }
+
     fn finish(&mut self) {}
 }
 
@@ -76,6 +81,11 @@ impl Probe for ByteProbe {
     }
 
     fn gap(&mut self, _: u64) {}
+
+    fn damaged(&mut self, _: u64) -> bool {
+        // A read says it.
+        true
+    }
 
     fn finish(&mut self) {}
 }
@@ -121,6 +131,12 @@ mod tests {
         assert!(!probe.feed(0, Stdout, b"\xe6\x97"));
         probe.gap(9);
         assert!(probe.feed(9, Stdout, b"\xa5"), "half a character before a gap is shown");
+    }
+
+    #[test]
+    fn damage_wakes_a_waiter_since_its_read_says_so() {
+        assert!(TextProbe::new(StreamFilter::Both, true).damaged(9));
+        assert!(ByteProbe(StreamFilter::Only(Stream::Stderr)).damaged(9));
     }
 
     #[test]

@@ -43,12 +43,17 @@ pub enum NotWords {
 /// assert_eq!(words("ls | wc -l"), Err(NotWords::ForShell('|')));
 /// ```
 pub fn words(line: &str) -> Result<Vec<String>, NotWords> {
-    let mut rest = line.trim_matches(is_blank).chars().peekable();
+    let mut rest = line.chars().peekable();
     let mut words = Vec::new();
-    while let Some(first) = rest.peek() {
-        if is_blank(*first) {
-            rest.next();
-            continue;
+    loop {
+        pass_blanks(&mut rest);
+        let Some(first) = rest.peek() else { break };
+        if is_line_end(*first) {
+            // It ends the line, unless there is another one.
+            if rest.all(|character| is_blank(character) || is_line_end(character)) {
+                break;
+            }
+            return Err(NotWords::LineBreak);
         }
         // These mean something only where a word begins.
         if matches!(first, '#' | '~') || *first == '!' && words.is_empty() {
@@ -65,10 +70,27 @@ fn is_blank(character: char) -> bool {
     matches!(character, ' ' | '\t')
 }
 
+/// A line ends with LF or CRLF; a CR in it would be taken for a part of a word by a shell, and is never meant so.
+fn is_line_end(character: char) -> bool {
+    matches!(character, '\n' | '\r')
+}
+
+/// Passes over blanks in front of a word, and over escaped line ends, with which a line is continued.
+fn pass_blanks(rest: &mut Peekable<Chars<'_>>) {
+    let mut ahead = rest.clone();
+    while let Some(character) = ahead.next() {
+        let continued = character == '\\' && ahead.next() == Some('\n');
+        if !is_blank(character) && !continued {
+            return;
+        }
+        rest.clone_from(&ahead);
+    }
+}
+
 fn word(rest: &mut Peekable<Chars<'_>>, may_assign: bool) -> Result<String, NotWords> {
     let mut word = String::new();
     let mut quoted = false;
-    while let Some(character) = rest.next_if(|character| !is_blank(*character)) {
+    while let Some(character) = rest.next_if(|character| !is_blank(*character) && !is_line_end(*character)) {
         match character {
             '\'' => {
                 quoted = true;
@@ -78,16 +100,15 @@ fn word(rest: &mut Peekable<Chars<'_>>, may_assign: bool) -> Result<String, NotW
                 quoted = true;
                 double_quoted(rest, &mut word)?;
             }
-            '\\' => {
-                quoted = true;
-                match rest.next() {
-                    // A line is continued.
-                    Some('\n') => {}
-                    Some(next) => word.push(next),
-                    None => return Err(NotWords::Unterminated("backslash")),
+            '\\' => match rest.next() {
+                // A line is continued, and so is the word.
+                Some('\n') => {}
+                Some(next) => {
+                    quoted = true;
+                    word.push(next);
                 }
-            }
-            '\n' | '\r' => return Err(NotWords::LineBreak),
+                None => return Err(NotWords::Unterminated("backslash")),
+            },
             '=' if may_assign && !quoted && is_name(&word) => return Err(NotWords::Variable),
             '|' | '&' | ';' | '<' | '>' | '(' | ')' | '$' | '`' | '*' | '?' | '[' | '{' | '}' => {
                 return Err(NotWords::ForShell(character));
@@ -146,10 +167,23 @@ mod tests {
         check(r#"echo "a \"b\" \n \$x""#, &["echo", r#"a "b" \n $x"#]);
         check("echo 'a|b;$c`*'", &["echo", "a|b;$c`*"]);
         check("a\\\nb", &["ab"]);
+        check("a \\\n  b\\\n c \\\n", &["a", "b", "c"]);
+        check("\\\nls", &["ls"]);
         check("git log HEAD~1 a#b x=y", &["git", "log", "HEAD~1", "a#b", "x=y"]);
         check("'A=b' c", &["A=b", "c"]);
         check("./a.out --n=1", &["./a.out", "--n=1"]);
         check("日本 語", &["日本", "語"]);
+    }
+
+    #[test]
+    fn what_ends_a_line_is_no_part_of_it_and_an_escaped_blank_is() {
+        let check = |line: &str, expect: &[&str]| assert_eq!(words(line).unwrap(), expect, "{line:?}");
+        check("ls -l\n", &["ls", "-l"]);
+        check("ls -l \r\n", &["ls", "-l"]);
+        check("ls\n \n\t\n", &["ls"]);
+        check(r"cat a\ ", &["cat", "a "]);
+        check("cat a\\\t\n", &["cat", "a\t"]);
+        check("cat 'a\n'\n", &["cat", "a\n"]);
     }
 
     #[test]
@@ -164,13 +198,19 @@ mod tests {
         check("a ~/b", NotWords::ForShell('~'));
         check("! a", NotWords::ForShell('!'));
         check("a\nb", NotWords::LineBreak);
+        check("a \n b\n", NotWords::LineBreak);
+        check("\na", NotWords::LineBreak);
+        check("a\rb", NotWords::LineBreak);
+        check("a \\\n# b", NotWords::ForShell('#'));
         check("A=b c", NotWords::Variable);
+        check("A\\\n=b c", NotWords::Variable);
         check("a 'b", NotWords::Unterminated("single quote"));
         check("a \"b", NotWords::Unterminated("double quote"));
         check("a \"b\\", NotWords::Unterminated("double quote"));
         check("a\\", NotWords::Unterminated("backslash"));
         check("", NotWords::Empty);
         check(" \t", NotWords::Empty);
+        check("\n", NotWords::Empty);
         check("'' a", NotWords::Empty);
     }
 }

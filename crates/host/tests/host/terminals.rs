@@ -132,7 +132,9 @@ async fn long_line(tier: Tier) {
     assert_eq!(refused.kind(), RunnerErrorKind::InvalidRequest("data"));
     let lines = [&b"short\n"[..], &[b'x'; 5000], b"\n"].concat();
     assert!(session.process.admit_input(&lines, false).is_err(), "whole or not at all");
+    assert!(session.process.would_admit_input(&[b'y'; 4095], false).is_ok(), "asking is no typing");
     session.type_in(&[b'y'; 4095]).await;
+    assert!(session.process.would_admit_input(b"z", false).is_err());
     assert!(session.process.admit_input(b"z", false).is_err(), "also one byte more");
     session.type_in(b"\n").await;
     session.expect("4095").await;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::common::{Yard, code, eventually, on_terminal, with_stdin};
-use procyard_core::{ErrorCode, Handle, Limits, State, StopKind};
+use procyard_core::{Effects, ErrorCode, Handle, Limits, State, StopKind};
 use procyard_runner::TerminalSize;
-use procyard_supervisor::{InputAccepted, InputRequest, StdinClosed, SupervisorError};
+use procyard_supervisor::{InputAccepted, InputRequest, StartOptions, StdinClosed, SupervisorError};
 use procyard_testkit::strategies::interleavings;
 use procyard_testkit::{Reaction, Script, SignalFault};
 use proptest::prelude::*;
@@ -29,9 +29,13 @@ fn pending(yard: &Yard, handle: Handle) -> u64 {
 
 /// A process that sleeps, then copies its input, whose pipe is full.
 async fn full() -> (Yard, Handle) {
+    full_of(with_stdin()).await
+}
+
+async fn full_of(options: StartOptions) -> (Yard, Handle) {
     let limits = Limits { pending_input_bytes: LIMIT as u64, ..Limits::default() };
     let yard = Yard::with_limits(Script::new().pause(ASLEEP).echo_input(), limits).await;
-    let handle = yard.start(with_stdin()).await;
+    let handle = yard.start(options).await;
     for _ in 0..8 {
         give(&yard, handle, &[b'p'; PIPE / 8], false).await.unwrap();
         eventually("the pipe takes it", || pending(&yard, handle) == 0).await;
@@ -126,6 +130,47 @@ async fn input_that_is_refused_has_changed_nothing() {
     let refused = yard.supervisor.input(yard.owner, &handle, request).await;
     assert_eq!(code(refused), ErrorCode::InputBackpressure);
     assert!(yard.runner.last().unwrap().sizes().is_empty(), "nor has the terminal another size");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_that_a_terminal_would_cut_is_refused_before_the_terminal_has_another_size() {
+    let yard = Yard::new(Script::new().longest_line(10)).await;
+    let handle = yard.start(on_terminal()).await;
+    let size = Some(TerminalSize { rows: 5, cols: 5 });
+    let request = InputRequest { size, data: b"a line that is too long".to_vec(), eof: false };
+    let refused = yard.supervisor.input(yard.owner, &handle, request).await.unwrap_err().public();
+    assert_eq!((refused.code, refused.effects), (ErrorCode::InvalidArguments, Effects::None));
+    assert!(yard.runner.last().unwrap().sizes().is_empty());
+    assert_eq!(
+        yard.supervisor.snapshot(yard.owner, &handle).unwrap().terminal,
+        Some(TerminalSize::default())
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn input_that_is_refused_after_its_size_was_applied_says_so() {
+    let (yard, handle) = full_of(on_terminal()).await;
+    let size = TerminalSize { rows: 5, cols: 5 };
+    let data = vec![b'a'; LIMIT / 2 + 1];
+    let request = InputRequest { size: Some(size), data: data.clone(), eof: false };
+    // The other one comes in between.
+    let resized = yard.supervisor.input(yard.owner, &handle, request);
+    let (resized, other) = tokio::join!(resized, give(&yard, handle, &data, false));
+    other.unwrap();
+    let refused = resized.unwrap_err().public();
+    assert_eq!((refused.code, refused.effects), (ErrorCode::InputBackpressure, Effects::Started));
+    assert!(refused.retryable && refused.message.ends_with("the terminal has its new size"), "{refused}");
+    assert_eq!(yard.runner.last().unwrap().sizes(), [size]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_of_file_that_finds_no_room_is_refused_before_the_terminal_has_another_size() {
+    let yard = Yard::with_limits(Script::new(), Limits { pending_input_bytes: 0, ..Limits::default() }).await;
+    let handle = yard.start(on_terminal()).await;
+    let size = Some(TerminalSize { rows: 5, cols: 5 });
+    let request = InputRequest { size, data: Vec::new(), eof: true };
+    assert_eq!(code(yard.supervisor.input(yard.owner, &handle, request).await), ErrorCode::InputBackpressure);
+    assert!(yard.runner.last().unwrap().sizes().is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,6 +9,7 @@ mod drain;
 mod ends;
 mod fault_matrix;
 mod fault_matrix_outside;
+mod feeding;
 mod idempotent;
 mod input;
 mod isolation;

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::common::{Find, Yard, code, found, options, target};
-use procyard_core::{ErrorCode, Handle, Limits, State, StopKind, Stream};
-use procyard_supervisor::{Probe, StartOptions, TARGETS_MAX, Target, Until, WaitMode, Waited};
+use procyard_core::{ErrorCode, Handle, Limits, State, StopKind};
+use procyard_supervisor::{StartOptions, TARGETS_MAX, Until, WaitMode, Waited};
 use procyard_testkit::{DEADLINE, Script};
 use tokio::time::Instant;
 
@@ -266,40 +266,4 @@ async fn any_returns_with_the_first_that_is_satisfied() {
     let (waited, ()) = tokio::join!(any, exits);
     assert_eq!(satisfied(&waited), [false, true]);
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
-}
-
-/// Writes down what it is fed, in order.
-#[derive(Default)]
-struct Told(Vec<String>);
-
-impl Probe for Told {
-    fn feed(&mut self, cursor: u64, _: Stream, bytes: &[u8]) -> bool {
-        self.0.push(format!("{} bytes at {cursor}", bytes.len()));
-        false
-    }
-
-    fn gap(&mut self, to: u64) {
-        self.0.push(format!("gap to {to}"));
-    }
-
-    fn finish(&mut self) {
-        self.0.push("end".to_owned());
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_gap_is_told_before_what_follows_it() {
-    let yard = Yard::new(Script::new().stdout("x".repeat(200 << 10)).exit(0)).await;
-    let handle = yard.start(StartOptions { spool_ceiling: Some(40 << 10), ..options() }).await;
-    yard.end(handle).await;
-    let yard = yard.restarted().await;
-    let told: Option<Box<dyn Probe>> = Some(Box::new(Told::default()));
-    let targets = vec![Target { handle, cursor: 0, probe: told }];
-    let waited = yard.supervisor.wait(yard.owner, WaitMode::All, Until::Probe, targets, DEADLINE).await;
-    let probe: Box<dyn std::any::Any> = waited.unwrap().remove(0).probe.unwrap();
-    let told = probe.downcast::<Told>().unwrap().0;
-    let from = yard.supervisor.snapshot(yard.owner, &handle).unwrap().retained_from;
-    assert!(from > 0 && told[0] == format!("gap to {from}"), "{told:?}");
-    assert!(told[1].ends_with(&format!("at {from}")) && told.last().unwrap() == "end", "{told:?}");
-    assert_eq!(told.iter().filter(|told| told.starts_with("gap")).count(), 1);
 }

@@ -146,7 +146,14 @@ async fn what_a_terminal_admits_arrives_whole_and_what_it_refuses_not_at_all(sta
     };
     for length in [0, 1, 4000, 4095, 4096, 5000, 100_000] {
         let text = [&vec![b'y'; length][..], b"\n"].concat();
-        if let Err(error) = live.process.admit_input(&text, false) {
+        // Asked twice, since asking takes nothing into account.
+        let asked = [(); 2].map(|()| live.process.would_admit_input(&text, false).is_ok());
+        let admitted = live.process.admit_input(&text, false);
+        ensure!(
+            asked == [admitted.is_ok(); 2],
+            "asked before, a line of {length} bytes was another matter: {asked:?}"
+        );
+        if let Err(error) = admitted {
             ensure!(error.kind() == RunnerErrorKind::InvalidRequest("data"), "{error:?}");
             ensure!(length > 1, "a line of {length} bytes was refused");
             continue;

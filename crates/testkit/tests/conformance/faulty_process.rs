@@ -149,6 +149,10 @@ impl Process for FaultyProcess {
         self.inner().admit_input(data, eof)
     }
 
+    fn would_admit_input(&self, data: &[u8], eof: bool) -> Result<(), RunnerError> {
+        self.inner().would_admit_input(data, eof)
+    }
+
     async fn wait(&self) -> ExitStatus {
         match self.shared.fault {
             Fault::TellsSuccess => {

@@ -47,12 +47,17 @@ fn probe(pattern: &str) -> MatchProbe {
 fn feed_all<'c>(probe: &mut MatchProbe, chunks: impl IntoIterator<Item = &'c [u8]>) -> bool {
     let mut cursor = 0;
     for chunk in chunks {
-        if probe.feed(cursor, Stream::Stdout, chunk) {
+        if show(probe, cursor, Stream::Stdout, chunk) {
             return true;
         }
         cursor += chunk.len() as u64;
     }
     false
+}
+
+/// Shows it a chunk for itself.
+fn show(probe: &mut MatchProbe, cursor: u64, stream: Stream, chunk: &[u8]) -> bool {
+    probe.feed(cursor, stream, chunk) || probe.look()
 }
 
 fn check(pattern: &str, chunks: &[&str], expect: Option<(u64, &str)>) {
@@ -106,20 +111,20 @@ fn the_end_of_the_stream_is_an_end_of_line() {
 fn only_the_chosen_stream_is_searched() {
     let mut probe =
         MatchProbe::new(Arc::new(Pattern::compile("ab").unwrap()), StreamFilter::Only(Stream::Stderr));
-    assert!(!probe.feed(0, Stream::Stdout, b"ab"));
-    assert!(!probe.feed(2, Stream::Stderr, b"a"));
-    assert!(!probe.feed(3, Stream::Stdout, b"x"));
-    assert!(probe.feed(4, Stream::Stderr, b"b"));
+    assert!(!show(&mut probe, 0, Stream::Stdout, b"ab"));
+    assert!(!show(&mut probe, 2, Stream::Stderr, b"a"));
+    assert!(!show(&mut probe, 3, Stream::Stdout, b"x"));
+    assert!(show(&mut probe, 4, Stream::Stderr, b"b"));
     assert_eq!(probe.found(), Some(Found { cursor: 2, text: "ab".to_owned() }));
 }
 
 #[test]
 fn no_match_spans_missing_bytes() {
     let mut probe = probe("ab");
-    assert!(!probe.feed(0, Stream::Stdout, b"xa"));
+    assert!(!show(&mut probe, 0, Stream::Stdout, b"xa"));
     probe.gap(10);
-    assert!(!probe.feed(10, Stream::Stdout, b"b"));
-    assert!(probe.feed(11, Stream::Stdout, b"ab"));
+    assert!(!show(&mut probe, 10, Stream::Stdout, b"b"));
+    assert!(show(&mut probe, 11, Stream::Stdout, b"ab"));
     assert_eq!(probe.found(), Some(Found { cursor: 11, text: "ab".to_owned() }));
 }
 
@@ -130,12 +135,12 @@ fn what_is_kept_for_a_match_is_bounded() {
         let mut cursor = 0;
         for _ in 0..200 {
             let chunk = b"hay \x1b[1mhay\x1b[0m\n".repeat(300);
-            assert!(!probe.feed(cursor, Stream::Stdout, &chunk));
+            assert!(!show(&mut probe, cursor, Stream::Stdout, &chunk));
             cursor += chunk.len() as u64;
             assert!(probe.text.capacity() < 8 * MATCH_MAX, "{}", probe.text.capacity());
             assert!(probe.points.len() < 4 * MATCH_MAX);
         }
-        assert!(probe.feed(cursor, Stream::Stdout, b"needle x\nneedle\n") || pattern == "needle$");
+        assert!(show(&mut probe, cursor, Stream::Stdout, b"needle x\nneedle\n") || pattern == "needle$");
         assert_eq!(probe.found().map(|found| found.cursor >= cursor), Some(true), "{pattern}");
     }
 }
@@ -182,6 +187,52 @@ fn a_match_spans_at_most_64_kib_whether_its_process_runs_or_has_ended() {
     }
 }
 
+/// What the supervisor feeds between two looks.
+const PAGE: usize = 64 << 10;
+
+#[test]
+fn what_is_searched_is_linear_in_the_output_however_small_its_chunks_are() {
+    let lines = b"a line of a log, as programs write them while they work\n".repeat(40_000);
+    let progress = b"\r 50% of a build that goes on for a while ".repeat(50_000);
+    for pattern in
+        [r"needle\s+found", "(?s)needle.*found", "[^n]*needle", "needle.*", "needle$", "(?:x|ee+)dle"]
+    {
+        for stream in [&lines, &progress] {
+            let mut probe = probe(pattern);
+            let (mut cursor, mut looked) = (0, 0);
+            for (at, chunk) in stream.chunks(41).enumerate() {
+                let of = if at % 2 == 0 { Stream::Stdout } else { Stream::Stderr };
+                assert!(!probe.feed(cursor, of, chunk));
+                cursor += chunk.len() as u64;
+                if cursor - looked >= PAGE as u64 {
+                    assert!(!probe.look());
+                    looked = cursor;
+                }
+            }
+            let times = probe.work.get() / stream.len();
+            assert!(times <= 4, "{pattern}: {times} times the output");
+        }
+    }
+}
+
+#[test]
+fn a_match_before_missing_bytes_is_found() {
+    let mut probe = probe("needle");
+    assert!(!probe.feed(0, Stream::Stdout, b"a needle"));
+    probe.gap(100);
+    assert!(probe.look());
+    assert_eq!(probe.found(), Some(Found { cursor: 2, text: "needle".to_owned() }));
+}
+
+#[test]
+fn what_is_damaged_is_missing() {
+    let mut probe = probe("ab");
+    assert!(!show(&mut probe, 0, Stream::Stdout, b"a"));
+    assert!(!probe.damaged(10));
+    assert!(!show(&mut probe, 10, Stream::Stdout, b"b"));
+    assert!(show(&mut probe, 11, Stream::Stdout, b"ab"));
+}
+
 proptest! {
     #[test]
     fn what_is_found_does_not_depend_on_borders(
@@ -199,7 +250,7 @@ proptest! {
         let mut cursor = 0;
         for cut in cuts.iter().cycle() {
             let (chunk, behind) = rest.split_at((*cut).min(rest.len()));
-            if chunk.is_empty() || probe.feed(cursor, Stream::Stdout, chunk) {
+            if chunk.is_empty() || show(&mut probe, cursor, Stream::Stdout, chunk) {
                 break;
             }
             cursor += chunk.len() as u64;

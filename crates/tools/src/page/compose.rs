@@ -235,7 +235,7 @@ impl Kept {
         if at < until {
             probe.gap(until);
         }
-        satisfied
+        satisfied | probe.look()
     }
 }
 

@@ -1,7 +1,10 @@
 //! Looks at streams that grow, fall out and change their size.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use procyard_core::{State, Stream};
 
+use super::drawing::cells;
 use super::*;
 use crate::testing::{self, Recorded, now};
 
@@ -97,7 +100,88 @@ fn what_costs_too_much_is_left_out_but_for_the_end() {
     let screens = Screens { work: 1_000_000, ..Screens::default() };
     let (screen, _) = look_of(&screens, &source, large);
     assert_eq!(screen.rows, ["end"]);
-    assert_eq!(screen.drawn_from, Some(flood.len() as u64 - LATEST));
+    assert_eq!(screen.drawn_from, Some(flood.len() as u64 - LATEST as u64));
+}
+
+/// A process that clears its terminal for ever, a mebibyte between any two reads.
+struct Endless {
+    printed: AtomicU64,
+    /// It has ended with the read of this number.
+    ends_at: usize,
+    reads: Mutex<Vec<usize>>,
+}
+
+const CLEAR: &[u8] = b"\x1b[2J";
+const STRIDE: u64 = 1 << 20;
+const LARGE: TerminalSize = TerminalSize { rows: 100, cols: 100 };
+
+impl Endless {
+    fn new(ends_at: usize) -> Self {
+        Self { printed: AtomicU64::new(STRIDE), ends_at, reads: Mutex::default() }
+    }
+
+    fn snapshot(&self, state: State) -> Snapshot {
+        let total_bytes = self.printed.load(Ordering::Relaxed);
+        Snapshot { terminal: Some(LARGE), total_bytes, ..testing::snapshot("edit", state) }
+    }
+}
+
+#[async_trait::async_trait]
+impl Source for Endless {
+    async fn read(
+        &self,
+        from: ReadFrom,
+        max_bytes: usize,
+    ) -> Result<(procyard_supervisor::Page, Snapshot), PublicError> {
+        let ReadFrom::Cursor(cursor) = from else { unreachable!("a screen reads on") };
+        let reads = {
+            let mut reads = self.reads.lock().unwrap();
+            reads.push(max_bytes);
+            reads.len()
+        };
+        let state = if reads < self.ends_at { State::Running } else { State::Exited };
+        if reads <= self.ends_at {
+            self.printed.fetch_add(STRIDE, Ordering::Relaxed);
+        }
+        let snapshot = self.snapshot(state);
+        let len = usize::try_from(snapshot.total_bytes - cursor).unwrap().min(max_bytes);
+        let begins = usize::try_from(cursor).unwrap() % CLEAR.len();
+        let page = procyard_supervisor::Page {
+            bytes: CLEAR.iter().cycle().skip(begins).take(len).copied().collect(),
+            start_cursor: cursor,
+            next_cursor: cursor + len as u64,
+            total_bytes: snapshot.total_bytes,
+            ..procyard_supervisor::Page::default()
+        };
+        Ok((page, snapshot))
+    }
+
+    async fn head(&self) -> Result<(procyard_supervisor::Page, Snapshot), PublicError> {
+        unreachable!("the beginning is retained")
+    }
+}
+
+#[test]
+fn the_work_of_a_look_is_bounded_at_a_process_that_prints_without_end() {
+    // What 100 of them paint.
+    let work = 100 * cells(LARGE) as u64;
+    let screens = Screens { work, latest_work: work, ..Screens::default() };
+    let source = Endless::new(usize::MAX);
+    let snapshot = source.snapshot(State::Running);
+    let (screen, shown) = now(screens.look(&source, snapshot, 1 << 20)).unwrap();
+    assert_eq!(*source.reads.lock().unwrap(), [STEP, LATEST]);
+    let latest = 2 * STRIDE - LATEST as u64;
+    assert_eq!((screen.drawn_from, shown.next_cursor), (Some(latest), latest + 100 * CLEAR.len() as u64));
+}
+
+#[test]
+fn of_a_process_that_ends_while_too_much_is_drawn_the_end_is_drawn() {
+    let screens = Screens { work: 1, ..Screens::default() };
+    let source = Endless::new(2);
+    let snapshot = source.snapshot(State::Running);
+    let (_, shown) = now(screens.look(&source, snapshot, 1 << 20)).unwrap();
+    assert_eq!((shown.next_cursor, shown.snapshot.state), (3 * STRIDE, State::Exited));
+    assert_eq!(*source.reads.lock().unwrap(), [STEP, LATEST, LATEST]);
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub(crate) struct Yard {
     pub(crate) supervisor: Supervisor,
     pub(crate) runner: Arc<ScriptedRunner>,
     pub(crate) tools: Arc<Toolbox>,
-    place: TempDir,
+    pub(crate) place: TempDir,
 }
 
 impl Yard {
