@@ -91,4 +91,4 @@ pub use options::{
     SignalScope, TierChoice,
 };
 #[cfg(target_os = "linux")]
-pub use runner::HostRunner;
+pub use runner::{HostRunner, default_shell};

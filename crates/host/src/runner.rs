@@ -182,23 +182,28 @@ fn report(link: &Link, signal_scope: Result<(), String>) -> ContainmentReport {
     }
 }
 
-/// The shell that was chosen, else `bash` where `PATH` has it, else `sh`.
+/// The shell of command lines where none is chosen: `bash` where `PATH` has it, else `sh`.
+pub fn default_shell() -> &'static str {
+    if on_path("bash").is_some() { "bash" } else { "sh" }
+}
+
+/// The shell that was chosen, else the [default](default_shell).
 fn find_shell(chosen: Option<&Path>) -> Shell {
     let path = chosen.map_or_else(
-        || {
-            let search = std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
-            let found = |name: &str| {
-                std::env::split_paths(&search)
-                    .filter(|place| place.is_absolute())
-                    .map(|place| place.join(name))
-                    .find(|path| nix::unistd::access(path, nix::unistd::AccessFlags::X_OK).is_ok())
-            };
-            found("bash").or_else(|| found("sh")).unwrap_or_else(|| PathBuf::from("/bin/sh"))
-        },
+        || on_path(default_shell()).unwrap_or_else(|| PathBuf::from("/bin/sh")),
         Path::to_path_buf,
     );
     let name = path.file_name().unwrap_or(OsStr::new("sh")).to_owned();
     Shell { path, name }
+}
+
+/// The program of this name that `PATH` has first.
+fn on_path(name: &str) -> Option<PathBuf> {
+    let search = std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
+    std::env::split_paths(&search)
+        .filter(|place| place.is_absolute())
+        .map(|place| place.join(name))
+        .find(|path| nix::unistd::access(path, nix::unistd::AccessFlags::X_OK).is_ok())
 }
 
 impl Inner {

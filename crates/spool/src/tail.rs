@@ -26,18 +26,20 @@ impl SpoolReader {
         self.backward(max_bytes, looked_through, streams, |_| None)
     }
 
-    /// The last `lines` lines of the stream, or of one stream. A last line without its newline counts as one.
+    /// The last `lines` lines of the stream, or of one stream, in `max_bytes` bytes at most. A last line without its newline
+    /// counts as one.
     ///
-    /// Looks through the last `max_scan` bytes of the combined stream at most; when the lines are longer, the page begins there, in the
-    /// middle of a line perhaps. Blocks on the disk unless the window has them.
-    pub fn tail_lines(&self, lines: u64, max_scan: u64, streams: StreamFilter) -> Result<Page, ReadError> {
+    /// When the lines are longer, the page begins in the middle of one perhaps. When the other stream fills what may be looked
+    /// through (4 MiB, or 16 × `max_bytes`), there are fewer of them. Blocks on the disk unless the window has them.
+    pub fn tail_lines(&self, lines: u64, max_bytes: u64, streams: StreamFilter) -> Result<Page, ReadError> {
         if lines == 0 {
             return self.backward(0, 0, streams, |_| None);
         }
+        let looked_through = LOOKED_THROUGH.max(max_bytes.saturating_mul(16));
         // The newline that ends the last line does not begin another one.
         let mut newlines = 0;
         let mut at_end = true;
-        self.backward(u64::MAX, max_scan, streams, |bytes| {
+        self.backward(max_bytes, looked_through, streams, |bytes| {
             for (index, &byte) in bytes.iter().enumerate().rev() {
                 if byte == b'\n' && !at_end {
                     newlines += 1;

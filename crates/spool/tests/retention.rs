@@ -163,8 +163,23 @@ fn looking_for_one_stream_ends_after_bounded_work() {
     let page = reader.read(&Read { cursor: 8, max_bytes: 100, streams }).unwrap();
     assert!(page.bytes.is_empty() && page.next_cursor > 8 && page.next_cursor < 2 << 20);
     assert!(reader.tail(100, streams).unwrap().bytes.is_empty());
+    assert!(reader.tail_lines(1, 100, streams).unwrap().bytes.is_empty());
     let lines = reader.tail_lines(1, 100_000, StreamFilter::Both).unwrap();
     assert_eq!((lines.bytes.len(), lines.start_cursor), (100_000, 10_000_008 - 100_000));
+}
+
+#[test]
+fn the_last_lines_of_one_stream_are_found_behind_much_of_the_other() {
+    let (_place, dir) = place();
+    let mut spool = Spool::create(dir, NAME, options(16 << 20, 0));
+    spool.append(Stream::Stderr, at(1), b"one\ntwo\nthree\n");
+    for _ in 0..60 {
+        spool.append(Stream::Stdout, at(1), &vec![b'x'; 50_000]);
+    }
+    let lines = spool.reader().tail_lines(2, 100, StreamFilter::Only(Stream::Stderr)).unwrap();
+    assert_eq!((lines.bytes.as_slice(), lines.start_cursor), (b"two\nthree\n".as_slice(), 4));
+    let cut = spool.reader().tail_lines(2, 8, StreamFilter::Only(Stream::Stderr)).unwrap();
+    assert_eq!(cut.bytes, b"o\nthree\n");
 }
 
 #[test]

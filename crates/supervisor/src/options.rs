@@ -134,7 +134,7 @@ pub enum ReadFrom {
     Cursor(u64),
     /// This many bytes before the end.
     TailBytes(u64),
-    /// This many lines before the end.
+    /// This many lines before the end, or of one stream, as far as they fit into what is read.
     TailLines(u64),
 }
 

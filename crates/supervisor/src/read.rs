@@ -14,9 +14,6 @@ use crate::{ReadFrom, ReadRequest, Snapshot, SupervisorError};
 /// The most bytes that one read returns.
 pub const READ_MAX: usize = 4 * 1024 * 1024;
 
-/// How far back from the end a read of the last lines looks for their beginning.
-const TAIL_SCAN_MAX: u64 = 8 * 1024 * 1024;
-
 /// Reads; from memory where the window has it, else on a blocking thread.
 pub(crate) async fn read(
     shared: &Arc<Shared>,
@@ -54,9 +51,7 @@ pub(crate) async fn read_entry(
         let page = match request.from {
             ReadFrom::Cursor(cursor) => reader.read(&Read { cursor, max_bytes, streams: request.streams }),
             ReadFrom::TailBytes(bytes) => reader.tail(bytes.min(max_bytes as u64), request.streams),
-            ReadFrom::TailLines(lines) => {
-                reader.tail_lines(lines, TAIL_SCAN_MAX.min(max_bytes as u64), request.streams)
-            }
+            ReadFrom::TailLines(lines) => reader.tail_lines(lines, max_bytes as u64, request.streams),
         };
         // A segment is checked when it is first read.
         entry.note_damage(&reader);

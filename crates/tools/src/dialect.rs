@@ -167,7 +167,7 @@ fn notes(snapshot: &Snapshot) -> Vec<String> {
     }
     notes.extend(limits::warning(snapshot).filter(|warning| !notes.contains(warning)));
     if snapshot.storage_degraded {
-        notes.push("not all of its record or output could be written to disk".to_owned());
+        notes.push(render::UNKEPT.to_owned());
     }
     if snapshot.teardown_failed && !snapshot.state.is_terminal() {
         notes.push("it was stopped, but not everything it started could be ended yet".to_owned());

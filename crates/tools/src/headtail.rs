@@ -12,9 +12,6 @@ use crate::page::{Look, Shown, Tail, forward, tail};
 use crate::segment::{Cursors, first_segment};
 use crate::source::Source;
 
-/// The longest that one character of a stream is shown as.
-const UNIT: usize = "<U+202E>".len();
-
 /// A finished command's output.
 #[derive(Debug)]
 pub(crate) struct HeadTail {
@@ -43,10 +40,7 @@ pub(crate) async fn head_and_tail(source: &dyn Source, limit: usize) -> Result<H
 /// The output from `cursor` on within `limit` bytes of text.
 pub(crate) async fn ends(source: &dyn Source, cursor: u64, limit: usize) -> Result<Ends, PublicError> {
     let whole = forward(source, cursor, &look(limit)).await?;
-    // Of a process that runs, the last character may be incomplete and is held back: a page with room has everything.
-    let running = !whole.snapshot.state.is_terminal();
-    let complete = whole.next_cursor >= whole.total_bytes || (running && whole.output.len() + UNIT <= limit);
-    if complete && !(whole.gap && cursor == 0) {
+    if whole.reaches_end && !(whole.gap && cursor == 0) {
         return Ok(Ends { head: whole, tail: None });
     }
     let third = (limit / 3).max(1);
@@ -81,6 +75,7 @@ async fn kept_head(source: &dyn Source, limit: usize) -> Result<Shown, PublicErr
         gap: part.behind_gap,
         normalized: text.normalized,
         binary: text.binary,
+        reaches_end: false,
         snapshot,
     })
 }
@@ -189,6 +184,36 @@ mod tests {
         let Ends { head, tail } = now(ends(&source, 0, 100)).unwrap();
         assert_eq!((head.output.as_str(), head.next_cursor), ("a ", 2));
         assert!(tail.is_none());
+    }
+
+    #[test]
+    fn whatever_the_budget_the_end_of_what_a_running_process_printed_is_shown() {
+        let text = (0..100).map(|line| format!("line {line:03}\n")).collect::<Vec<_>>().concat();
+        let long = format!("a\n{}", "x".repeat(400));
+        for text in [text, long] {
+            let source = Recorded { state: State::Running, ..Recorded::stdout(text.as_bytes()) };
+            for limit in [20, 89, 90, 91, 98, 99, 100, 250] {
+                let Ends { head, tail } = now(ends(&source, 0, limit)).unwrap();
+                let tail =
+                    tail.unwrap_or_else(|| panic!("only {:?} of {} at {limit}", head.output, text.len()));
+                assert!(
+                    text.ends_with(&tail.output) && !tail.output.is_empty(),
+                    "{limit}: {:?}",
+                    tail.output
+                );
+                assert_eq!(tail.next_cursor, text.len() as u64);
+            }
+        }
+    }
+
+    #[test]
+    fn repaints_beyond_what_one_page_looks_at_do_not_hide_the_end() {
+        let mut bytes = b"\r 10%".repeat(400_000);
+        bytes.extend_from_slice(b"\r 99%\rnearly there");
+        let source = Recorded { state: State::Running, ..Recorded::stdout(&bytes) };
+        let Ends { tail, .. } = now(ends(&source, 0, 100)).unwrap();
+        let tail = tail.unwrap();
+        assert!(tail.output.ends_with("nearly there"), "{:?}", tail.output);
     }
 
     #[test]

@@ -60,6 +60,8 @@ pub(crate) struct Shown {
     pub(crate) gap: bool,
     pub(crate) normalized: bool,
     pub(crate) binary: bool,
+    /// The page ends where the output does, but for what an unfinished character or sequence holds back.
+    pub(crate) reaches_end: bool,
     /// The process as it was at the last read.
     pub(crate) snapshot: Snapshot,
 }
@@ -107,6 +109,7 @@ async fn forward_text(source: &dyn Source, cursor: u64, look: &Look) -> Result<S
     let mut builder = PageBuilder::new(&request);
     let mut fed = Cursors::default();
     let skipped = skip > 0;
+    let mut reaches_end = false;
     let (ended, end_cursor) = loop {
         let part = first_segment(&page, at);
         if part.behind_gap && at > cursor {
@@ -125,6 +128,7 @@ async fn forward_text(source: &dyn Source, cursor: u64, look: &Look) -> Result<S
             break (true, end);
         }
         if end >= page.total_bytes || end <= at {
+            reaches_end = end >= page.total_bytes;
             break (snapshot.state.is_terminal() && end >= snapshot.total_bytes, end);
         }
         let advances = fed.len() == 0 || builder.consumed() > 0;
@@ -150,6 +154,7 @@ async fn forward_text(source: &dyn Source, cursor: u64, look: &Look) -> Result<S
         gap,
         normalized: text.normalized,
         binary: text.binary,
+        reaches_end: reaches_end || next_cursor >= page.total_bytes,
         snapshot,
     })
 }
@@ -218,6 +223,7 @@ async fn forward_bytes(source: &dyn Source, cursor: u64, limit: usize) -> Result
         gap,
         normalized: false,
         binary: looks_binary(&bytes),
+        reaches_end: at >= page.total_bytes,
         snapshot,
     })
 }
@@ -256,6 +262,7 @@ async fn tail_text(source: &dyn Source, tail: Tail, look: &Look) -> Result<Shown
             gap: part.behind_gap,
             normalized: text.normalized,
             binary: text.binary,
+            reaches_end: true,
             snapshot,
         });
     }
@@ -276,6 +283,7 @@ async fn tail_bytes(source: &dyn Source, tail: Tail, limit: usize) -> Result<Sho
         gap: part.behind_gap,
         normalized: false,
         binary: looks_binary(&part.bytes[cut..]),
+        reaches_end: true,
         snapshot,
     })
 }

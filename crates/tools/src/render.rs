@@ -16,6 +16,9 @@ use crate::limits;
 /// Tags that only notices may have: in the text of a result they are shown with their bracket escaped.
 const OWN_TAGS: [&str; 4] = ["<task-notification", "</task-notification", "<task-stall", "</task-stall"];
 
+/// What is said of a process whose storage is degraded.
+pub(crate) const UNKEPT: &str = "not all of its record or output could be written to disk";
+
 /// An error.
 pub(crate) fn error(error: &PublicError) -> String {
     match &error.field {
@@ -49,6 +52,12 @@ pub(crate) fn bash(result: &BashResult) -> String {
     }
     if let Some(leftovers) = result.leftovers {
         let _ = writeln!(text, "[{}]", left_behind(leftovers));
+    }
+    if result.binary {
+        text.push_str("[looks binary: read it with ProcessOutput and encoding base64]\n");
+    }
+    if result.storage_degraded {
+        let _ = writeln!(text, "[{UNKEPT}]");
     }
     if let Some(limits) = &result.limits {
         let _ = writeln!(text, "[limits: {}]", limits::in_words(limits));
@@ -86,6 +95,9 @@ pub(crate) fn process_output(result: &OutputResult, encoding: Encoding) -> Strin
     text.push_str("]\n");
     if let Some(diagnostic) = &result.diagnostic {
         let _ = writeln!(text, "[{diagnostic}]");
+    }
+    if result.storage_degraded {
+        let _ = writeln!(text, "[{UNKEPT}]");
     }
     text
 }
@@ -146,11 +158,7 @@ pub(crate) fn stop(result: &StopResult) -> String {
     let ended = ending(result.status, result.exit_code, result.signal);
     if result.tree_exited {
         let how = if result.escalated { ", some of it by force" } else { "" };
-        let unkept = if result.storage_degraded {
-            "; not all of its record or output could be written to disk"
-        } else {
-            ""
-        };
+        let unkept = if result.storage_degraded { format!("; {UNKEPT}") } else { String::new() };
         format!("[{ended}; its whole tree is gone{how}{unkept}; process_id {id}]\n")
     } else if result.status.is_terminal() {
         format!(

@@ -79,6 +79,7 @@ impl Screens {
             gap: false,
             normalized: true,
             binary: false,
+            reaches_end: true,
             snapshot,
         };
         Ok((screen, shown))

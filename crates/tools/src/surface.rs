@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::definitions::ToolDefinition;
 use crate::reply::Reply;
-use crate::toolbox::{CallContext, Toolbox};
+use crate::toolbox::{CallContext, Lasting, Toolbox};
 
 /// Tools of one owner as a client sees them.
 #[async_trait]
@@ -16,7 +16,7 @@ pub trait Surface: Send + Sync {
     /// What the calls end up in, for transports that offer more than tools.
     fn toolbox(&self) -> &Toolbox;
 
-    /// When to use these tools, in a few sentences for the model.
+    /// When to use these tools, in a few sentences for the model. Offers nothing that the definitions do not.
     fn instructions(&self) -> &'static str;
 
     /// What a client is told of the tools. The same as long as the surface lives.
@@ -39,6 +39,15 @@ returns at once with a process_id. Read output with ProcessOutput from the curso
 wait for output, exit or a pattern instead of polling. ProcessStop ends a command with everything it started. ProcessList \
 finds your processes again.";
 
+/// The same where no command may outlive its call.
+const WITHIN_THE_CALL: &str = "Runs commands under supervision. Bash runs a command and waits for its end; everything it started \
+ends with it. Read what its result leaves out with ProcessOutput from the cursor that it gives. ProcessList finds your \
+processes again.";
+
+/// The same where nothing can be started.
+const NOTHING_STARTS: &str = "Shows commands that ran under supervision; none can be started here. ProcessList finds your processes, \
+ProcessOutput reads what they printed, ProcessStop ends one with everything it started.";
+
 #[async_trait]
 impl Surface for Toolbox {
     fn toolbox(&self) -> &Toolbox {
@@ -46,7 +55,11 @@ impl Surface for Toolbox {
     }
 
     fn instructions(&self) -> &'static str {
-        INSTRUCTIONS
+        match (self.runner(), self.lasting()) {
+            (Err(_), _) => NOTHING_STARTS,
+            (Ok(_), Lasting::Possible) => INSTRUCTIONS,
+            (Ok(_), Lasting::Uncontained | Lasting::Unannounced) => WITHIN_THE_CALL,
+        }
     }
 
     fn definitions(&self) -> Vec<ToolDefinition> {

@@ -139,32 +139,37 @@ impl Recorded {
         page
     }
 
-    fn tail_start(&self, from: ReadFrom) -> u64 {
-        match from {
-            ReadFrom::Cursor(cursor) => cursor,
-            ReadFrom::TailBytes(bytes) => self.total().saturating_sub(bytes),
-            ReadFrom::TailLines(lines) => {
-                let ends = self.bytes.len().saturating_sub(1);
-                let lines = usize::try_from(lines).unwrap();
-                let newlines = (0..ends).rev().filter(|&at| self.bytes[at].1 == b'\n');
-                newlines.into_iter().nth(lines - 1).map_or(0, |at| at as u64 + 1)
+    /// Where a read begins; of one stream, a tail counts that stream's bytes and lines only.
+    fn start(&self, from: ReadFrom, max_bytes: usize) -> u64 {
+        let (bytes, lines) = match from {
+            ReadFrom::Cursor(cursor) => return cursor,
+            ReadFrom::TailBytes(bytes) => (bytes, u64::MAX),
+            ReadFrom::TailLines(lines) => (u64::MAX, lines),
+        };
+        let bytes = bytes.min(max_bytes as u64);
+        let (mut have, mut newlines) = (0, 0);
+        let mine =
+            self.bytes.iter().enumerate().rev().filter(|(_, (stream, _))| self.streams.accepts(*stream));
+        for (at, (_, byte)) in mine {
+            newlines += u64::from(*byte == b'\n' && have > 0);
+            if have == bytes || newlines == lines {
+                return at as u64 + 1;
             }
+            have += 1;
         }
+        0
     }
 }
 
 #[async_trait]
 impl Source for Recorded {
     async fn read(&self, from: ReadFrom, max_bytes: usize) -> Result<(Page, Snapshot), PublicError> {
-        let mut cursor = self.tail_start(from);
+        let cursor = self.start(from, max_bytes);
         if cursor > self.total() {
             return Err(PublicError::new(ErrorCode::CursorAhead, "beyond the end"));
         }
         if self.is_damaged(cursor) {
             return Err(PublicError::new(ErrorCode::SpoolCorrupt, "damaged"));
-        }
-        if !matches!(from, ReadFrom::Cursor(_)) {
-            cursor = cursor.max(self.total().saturating_sub(max_bytes as u64));
         }
         let snapshot = Snapshot {
             total_bytes: self.total(),

@@ -44,6 +44,9 @@ pub struct ToolboxOptions {
     pub environment: Environment,
     /// What becomes of `command`; `argv` is never changed.
     pub command_lines: CommandLines,
+    /// The shell that a dialect starts by itself, by its name or path; `None`: `bash`. The runner has its own for
+    /// `command`.
+    pub shell: Option<String>,
     /// Caps on what each command may take.
     pub limits: ResourceLimits,
     /// Who else uses the workspace. Each command holds a lease of it for what its runner enforces, for its whole life.

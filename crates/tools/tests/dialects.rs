@@ -11,8 +11,9 @@ use common::{Yard, owner};
 use procyard_runner::{CommandSpec, StdinMode};
 use procyard_supervisor::Services;
 use procyard_testkit::{Reaction, Script, ScriptedRunner};
-use procyard_tools::{CallContext, Dialect, Reply, Surface};
+use procyard_tools::{CallContext, CommandLines, Dialect, Reply, Surface, ToolboxOptions};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 /// A call that is handed over, and its text.
 async fn say(surface: &Arc<dyn Surface>, tool: &str, arguments: Value) -> String {
@@ -140,6 +141,23 @@ async fn what_codex_asks_for_reaches_the_runner() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_codex_command_line_is_for_the_shell_that_is_configured_or_for_none() {
+    let yard = Yard::new(Script::new().exit(0)).await;
+    let configured = ToolboxOptions { shell: Some("dash".to_owned()), ..ToolboxOptions::default() };
+    let surface = Dialect::Codex.over(yard.tools_as(configured));
+    say(&surface, "exec_command", json!({"cmd": "make all"})).await;
+    let none = ToolboxOptions { command_lines: CommandLines::Words, ..ToolboxOptions::default() };
+    let surface = Dialect::Codex.over(yard.tools_as(none));
+    say(&surface, "exec_command", json!({"cmd": "make 'a b'"})).await;
+    refused(&surface, "exec_command", json!({"cmd": "make", "shell": "sh"}), "shell").await;
+    refused(&surface, "exec_command", json!({"cmd": "make", "login": false}), "login").await;
+    refused(&surface, "exec_command", json!({"cmd": "make; rm x"}), "cmd").await;
+    let [first, second] = yard.runner.requests().try_into().unwrap();
+    assert_eq!(first.command, CommandSpec::Argv(vec!["dash".into(), "-lc".into(), "make all".into()]));
+    assert_eq!(second.command, CommandSpec::Argv(vec!["make".into(), "a b".into()]));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_codex_session_goes_on_where_the_last_result_ended() {
     let script = Script::new()
         .stdout("one\n")
@@ -255,6 +273,21 @@ async fn a_codex_command_without_a_terminal_is_interrupted_and_not_written_to() 
     // ^C to what has ended says how it had ended.
     let again = say(&surface, "write_stdin", json!({"session_id": session, "chars": "\u{3}"})).await;
     assert!(again.contains("Process exited with code 130\n"), "{again}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_codex_interrupt_owns_an_exit_that_takes_longer_than_its_call_waits() {
+    // It goes 400 ms after the interrupt, which comes when its start has yielded.
+    let cleaning = Script::new().on_interrupt(Reaction::Ignore).stdout("up\n");
+    let yard = Yard::new(cleaning.pause(Duration::from_millis(10_400)).exit(0)).await;
+    let surface = codex(&yard);
+    let session = session(&say(&surface, "exec_command", json!({"cmd": "serve"})).await);
+    let began = Instant::now();
+    let text = say(&surface, "write_stdin", json!({"session_id": session, "chars": "\u{3}"})).await;
+    assert!(text.contains("Process running"), "{text}");
+    assert_eq!(began.elapsed(), Duration::from_millis(250), "it waits once");
+    let text = say(&surface, "write_stdin", json!({"session_id": session})).await;
+    assert!(text.contains("otherwise than by itself: interrupted"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -380,10 +413,12 @@ async fn more_than_the_budget_keeps_both_ends() {
 async fn where_nothing_can_outlive_its_call_nothing_is_offered_that_would() {
     let runner = ScriptedRunner::uncontained(Script::new().stdout("x\n").exit(0));
     let yard = Yard::with(runner, Services::discard(), None).await;
+    assert!(!yard.tools.instructions().contains("background"), "{}", yard.tools.instructions());
     for (surface, tool, lasting) in [
         (codex(&yard), "exec_command", json!({"cmd": "x", "yield_time_ms": 1000})),
         (claude(&yard), "Bash", json!({"command": "x", "run_in_background": true})),
     ] {
+        assert!(!surface.instructions().contains("background") && !surface.instructions().contains("yield"));
         let field = if tool == "Bash" { "run_in_background" } else { "yield_time_ms" };
         refused(&surface, tool, lasting.clone(), field).await;
         let mut plain = lasting;

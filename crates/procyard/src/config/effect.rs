@@ -123,6 +123,7 @@ impl Config {
         ToolboxOptions {
             environment: self.environment(),
             command_lines: self.command_lines(),
+            shell: Some(self.shell()),
             limits: self.resource_limits(),
             ..ToolboxOptions::default()
         }
@@ -135,6 +136,12 @@ impl Config {
             EnvironmentChoice::Minimal => EnvironmentBase::Minimal,
         };
         Environment { base, ..Environment::default() }
+    }
+
+    /// The shell, for those who start one by themselves.
+    fn shell(&self) -> String {
+        let configured = self.processes.shell.as_ref().map(|path| path.to_string_lossy().into_owned());
+        configured.unwrap_or_else(|| procyard_host::default_shell().to_owned())
     }
 
     /// What becomes of command lines.

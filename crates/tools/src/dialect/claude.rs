@@ -49,6 +49,10 @@ true returns at once with an ID, and you are notified when it ends. BashOutput s
 looked, TaskOutput waits for its end, KillShell or TaskStop ends it with everything it started. Each command begins in the \
 workspace: cd does not last from one call to the next.";
 
+/// The same where no command may outlive its call.
+const WITHIN_THE_CALL: &str = "Runs commands under supervision. Bash runs a command and waits for its end; everything it started \
+ends with it. Each command begins in the workspace: cd does not last from one call to the next.";
+
 fn handle_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "pattern": "^[A-Za-z0-9_-]{22}$" })
 }
@@ -319,7 +323,7 @@ impl Surface for Claude {
     }
 
     fn instructions(&self) -> &'static str {
-        INSTRUCTIONS
+        if self.toolbox.lasting() == Lasting::Possible { INSTRUCTIONS } else { WITHIN_THE_CALL }
     }
 
     fn definitions(&self) -> Vec<ToolDefinition> {

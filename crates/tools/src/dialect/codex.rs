@@ -30,7 +30,7 @@ use crate::definitions::{ToolDefinition, named};
 use crate::output::output_probe;
 use crate::reply::{Answer, Reply};
 use crate::surface::Surface;
-use crate::toolbox::{CallContext, Lasting, Toolbox};
+use crate::toolbox::{CallContext, CommandLines, Lasting, Toolbox};
 use crate::{arguments, bash, input};
 
 /// What a token is taken for, in bytes.
@@ -57,6 +57,9 @@ const QUIET: Duration = Duration::from_millis(100);
 /// The ^C that a model writes to interrupt.
 const INTERRUPT: &str = "\u{3}";
 
+/// The shell where none is configured.
+const SHELL: &str = "bash";
+
 /// Characters of a command that its process is listed under.
 const LABEL_MAX: usize = 200;
 
@@ -65,17 +68,21 @@ runs after yield_time_ms you get a session ID. write_stdin with that ID and empt
 with chars it writes to the terminal of a command that was started with tty: true; chars \\u0003 interrupts any command. What \
 a command started ends with it.";
 
+/// The same where no command may outlive its call.
+const WITHIN_THE_CALL: &str = "Runs commands under supervision. exec_command runs a command line and waits for its end; everything \
+it started ends with it.";
+
 /// Arguments of `exec_command`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ExecCommand {
-    /// The command line for the shell.
+    /// The command line.
     #[schemars(length(min = 1))]
     cmd: String,
     /// Where it runs. Default: the workspace.
     #[serde(default)]
     workdir: Option<String>,
-    /// The shell that runs it. Default: bash.
+    /// The shell that runs it. Default: the one that runs all command lines here.
     #[serde(default)]
     #[schemars(length(min = 1))]
     shell: Option<String>,
@@ -137,7 +144,8 @@ pub(super) struct Codex {
 
 impl Codex {
     pub(super) fn new(toolbox: Arc<Toolbox>) -> Self {
-        let definitions = definitions(toolbox.lasting(), toolbox.runner().is_ok());
+        let definitions =
+            definitions(toolbox.lasting(), toolbox.runner().is_ok(), toolbox.options().command_lines);
         Self { toolbox, places: Arc::default(), definitions }
     }
 
@@ -169,11 +177,20 @@ impl Codex {
         let budget = budget(arguments.max_output_tokens);
         let told = attempts(&arguments.cmd, "leave it out: the command runs on when the call yields");
         let stays = self.toolbox.lasting() == Lasting::Possible;
-        let shell = arguments.shell.unwrap_or_else(|| "bash".to_owned());
-        let flag = if arguments.login.unwrap_or(true) { "-lc" } else { "-c" };
+        let description = Some(shorten(&arguments.cmd, LABEL_MAX));
+        let (command, argv) = match self.toolbox.options().command_lines {
+            CommandLines::Words => (Some(arguments.cmd), None),
+            CommandLines::Shell => {
+                let shell = arguments.shell.or_else(|| self.toolbox.options().shell.clone());
+                let flag = if arguments.login.unwrap_or(true) { "-lc" } else { "-c" };
+                let shell = shell.unwrap_or_else(|| SHELL.to_owned());
+                (None, Some(vec![shell, flag.to_owned(), arguments.cmd]))
+            }
+        };
         let native = BashArguments {
-            description: Some(shorten(&arguments.cmd, LABEL_MAX)),
-            argv: Some(vec![shell, flag.to_owned(), arguments.cmd]),
+            description,
+            command,
+            argv,
             workdir: arguments.workdir.filter(|workdir| !workdir.is_empty()),
             tty: arguments.tty,
             yield_time_ms: stays.then(|| within(arguments.yield_time_ms, &START)),
@@ -202,6 +219,7 @@ impl Codex {
         let chars = arguments.chars.unwrap_or_default();
         let patience = within(arguments.yield_time_ms, if chars.is_empty() { &POLL } else { &WRITE });
         let patience = Duration::from_millis(patience);
+        let until = Instant::now() + patience;
         let wait_for = arguments.wait_mode.unwrap_or_default();
         // Before anything is written: what was written and is then not waited for would be repeated by its caller.
         let place = supervisor.reserve_wait().map_err(|error| error.public())?;
@@ -212,6 +230,8 @@ impl Codex {
         context.accepted.cancel();
         written.map_err(own)?;
         let effects = |error: PublicError| error.effects(Effects::Started);
+        // An interrupt has waited for the end already.
+        let patience = until.saturating_duration_since(Instant::now());
         wait(&self.toolbox, place, handle, from, wait_for, patience).await.map_err(effects)?;
         let unread = self.read(handle, budget(arguments.max_output_tokens)).await.map_err(effects)?;
         let ended = unread.snapshot.state.is_terminal();
@@ -235,9 +255,13 @@ impl Codex {
         }
         if before.terminal.is_none() && chars == INTERRUPT {
             context.accepted.cancel();
-            let request = StopRequest { kind: StopKind::Interrupt, grace: Some(patience) };
-            let stopped = self.toolbox.supervisor().stop(self.toolbox.owner(), &handle, request).await;
-            return stopped.map(|_| ()).map_err(|error| error.public());
+            // An exit is the interrupt's for as long as one that is typed has; the call waits for it no longer than asked.
+            let request = StopRequest { kind: StopKind::Interrupt, grace: None };
+            let stop = self.toolbox.supervisor().stop(self.toolbox.owner(), &handle, request);
+            return match tokio::time::timeout(patience, stop).await {
+                Ok(stopped) => stopped.map(|_| ()).map_err(|error| error.public()),
+                Err(_) => Ok(()),
+            };
         }
         if before.stdin == StdinStatus::None {
             let message =
@@ -275,7 +299,7 @@ impl Surface for Codex {
     }
 
     fn instructions(&self) -> &'static str {
-        INSTRUCTIONS
+        if self.toolbox.lasting() == Lasting::Possible { INSTRUCTIONS } else { WITHIN_THE_CALL }
     }
 
     fn definitions(&self) -> Vec<ToolDefinition> {
@@ -293,11 +317,15 @@ impl Surface for Codex {
     }
 }
 
-fn definitions(lasting: Lasting, starts: bool) -> Vec<ToolDefinition> {
+fn definitions(lasting: Lasting, starts: bool, lines: CommandLines) -> Vec<ToolDefinition> {
     let lasts = lasting == Lasting::Possible;
     let mut all = Vec::new();
     if starts {
-        let schema = input_schema::<ExecCommand>();
+        let schema = match lines {
+            CommandLines::Shell => input_schema::<ExecCommand>(),
+            // No shell sees the line, so there is none to choose.
+            CommandLines::Words => without(input_schema::<ExecCommand>(), &["shell", "login"]),
+        };
         let (description, schema) = if lasts {
             (
                 "Runs a command line and returns its output and how it ended, or, if it still runs after yield_time_ms, its \
@@ -398,9 +426,13 @@ mod tests {
 
     #[test]
     fn what_may_not_outlive_its_call_is_not_in_the_schema() {
-        let tools = definitions(Lasting::Uncontained, true);
+        let tools = definitions(Lasting::Uncontained, true, CommandLines::Shell);
         assert!(!tools[0].input_schema.to_string().contains("yield"), "{}", tools[0].input_schema);
         assert!(!tools[0].description.contains("yield"));
-        assert_eq!(definitions(Lasting::Possible, false).len(), 1, "nothing can be started");
+        assert_eq!(
+            definitions(Lasting::Possible, false, CommandLines::Shell).len(),
+            1,
+            "nothing can be started"
+        );
     }
 }

@@ -235,6 +235,16 @@ fn a_tail_of_lines_begins_at_a_line_and_keeps_its_end_within_the_limit() {
 }
 
 #[test]
+fn the_last_lines_of_one_stream_are_found_behind_much_of_the_other() {
+    let noise = vec![b'x'; 70 << 10];
+    let errors = b"one\ntwo\nthree\n".as_slice();
+    let recorded = Recorded::new(&[(Stream::Stderr, errors), (Stream::Stdout, &noise)]);
+    let source = Recorded { streams: StreamFilter::Only(Stream::Stderr), ..recorded };
+    let shown = now(tail(&source, Tail::Lines(2), &look(200, Encoding::SafeText))).unwrap();
+    assert_eq!((shown.output.as_str(), shown.start_cursor), ("two\nthree\n", 4));
+}
+
+#[test]
 fn a_long_repaint_does_not_hide_what_came_before_it_from_a_tail() {
     let mut bytes = b"before\n".to_vec();
     bytes.extend(b"50% of it\r".repeat(20_000));

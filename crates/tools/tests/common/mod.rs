@@ -77,9 +77,7 @@ impl Yard {
     /// A session whose commands are asked to keep to limits.
     pub(crate) async fn limited(runner: ScriptedRunner, limits: ResourceLimits) -> Self {
         let yard = Self::with(runner, Services::discard(), None).await;
-        let resolver = Arc::new(Resolver(Some(Arc::clone(&yard.runner))));
-        let options = ToolboxOptions { workspace: "/ws".into(), limits, ..ToolboxOptions::default() };
-        let tools = Arc::new(Toolbox::new(yard.supervisor.clone(), resolver, owner(1), options));
+        let tools = yard.tools_as(ToolboxOptions { limits, ..ToolboxOptions::default() });
         Self { tools, ..yard }
     }
 
@@ -90,9 +88,13 @@ impl Yard {
 
     /// The same owner's tools, on a workspace that others use, too.
     pub(crate) fn tools_with(&self, leases: Leases) -> Arc<Toolbox> {
+        self.tools_as(ToolboxOptions { leases: Some(leases), ..ToolboxOptions::default() })
+    }
+
+    /// The same owner's tools, with other options.
+    pub(crate) fn tools_as(&self, options: ToolboxOptions) -> Arc<Toolbox> {
         let resolver = Arc::new(Resolver(Some(Arc::clone(&self.runner))));
-        let options =
-            ToolboxOptions { workspace: "/ws".into(), leases: Some(leases), ..ToolboxOptions::default() };
+        let options = ToolboxOptions { workspace: "/ws".into(), ..options };
         Arc::new(Toolbox::new(self.supervisor.clone(), resolver, owner(1), options))
     }
 
