@@ -104,7 +104,7 @@ async fn a_token_goes_in_its_header_and_the_process_in_the_path() {
 #[tokio::test]
 async fn events_come_in_order_and_the_end_is_told() {
     let place = tempfile::tempdir().unwrap();
-    let record = r#"{"seq":7,"event_id":"01010101-0101-4101-8101-010101010101","process_id":"AQEBAQEBAQEBAQEBAQEBAQ","execution_id":"02020202-0202-4202-8202-020202020202","kind":"started","state":"running","created_at":"2026-01-01T00:00:00.000Z","started_at":"2026-01-01T00:00:00.000Z"}"#;
+    let record = r#"{"seq":7,"event_id":"01010101-0101-4101-8101-010101010101","process_id":"AQEBAQEBAQEBAQEBAQEBAQ","execution_id":"02020202-0202-4202-8202-020202020202","kind":"started","state":"running","at":"2026-01-01T00:00:00.000Z","created_at":"2026-01-01T00:00:00.000Z","started_at":"2026-01-01T00:00:00.000Z"}"#;
     let body = format!(
         ": hello\n\nid: 7\nevent: started\ndata: {record}\n\nevent: of-tomorrow\ndata: {{}}\n\n\
          event: end\ndata: {{\"reason\":\"shutting_down\"}}\n\n"
