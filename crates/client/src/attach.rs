@@ -5,11 +5,12 @@
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
 use hyper::header::AUTHORIZATION;
-use procyard_api::http::{AttachCommand, AttachQuery, AttachReport};
-use procyard_core::Handle;
+use procyard_api::http::{AttachCommand, AttachQuery, AttachReport, StreamEndReason};
+use procyard_core::{ErrorCode, Handle};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
-use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use crate::connect::Connection;
@@ -33,7 +34,7 @@ impl Client {
             WebSocketConfig::default().max_message_size(Some(MESSAGE_MAX)).max_frame_size(Some(MESSAGE_MAX));
         let opened = tokio_tungstenite::client_async_with_config(request, connection, Some(config)).await;
         match opened {
-            Ok((socket, _)) => Ok(Attachment { socket }),
+            Ok((socket, _)) => Ok(Attachment { socket, end_reason: None }),
             Err(error) => Err(refused(error)),
         }
     }
@@ -43,6 +44,7 @@ impl Client {
 #[derive(Debug)]
 pub struct Attachment {
     socket: WebSocketStream<Connection>,
+    end_reason: Option<StreamEndReason>,
 }
 
 /// What comes from the process, or from the service about it.
@@ -67,12 +69,20 @@ impl Attachment {
                 }
                 // The library answers pings and closes by itself.
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
-                Some(Ok(Message::Close(_)) | Err(Error::ConnectionClosed | Error::AlreadyClosed)) | None => {
+                Some(Ok(Message::Close(farewell))) => {
+                    self.end_reason = farewell.as_ref().and_then(understood);
                     return Ok(None);
                 }
+                Some(Err(Error::ConnectionClosed | Error::AlreadyClosed)) | None => return Ok(None),
                 Some(Err(error)) => return Err(broken(error)),
             }
         }
+    }
+
+    /// Why the service ended the attachment, where that is not because the process has. Known when [`next`](Self::next) has
+    /// given `None`.
+    pub fn end_reason(&self) -> Option<StreamEndReason> {
+        self.end_reason
     }
 
     /// Types these bytes. Waits while the service takes no more.
@@ -92,6 +102,15 @@ impl Attachment {
         // It is left by dropping the connection, too; this is only polite.
         let _ = self.socket.close(None).await;
     }
+}
+
+/// What the service means by going away (RFC 6455, section 7.4.1).
+fn understood(farewell: &CloseFrame) -> Option<StreamEndReason> {
+    if farewell.code != CloseCode::Away {
+        return None;
+    }
+    let gone = farewell.reason == ErrorCode::NotFound.as_str();
+    Some(if gone { StreamEndReason::SessionClosed } else { StreamEndReason::ShuttingDown })
 }
 
 fn broken(error: Error) -> ClientError {

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use procyard_api::ErrorBody;
-use procyard_core::PublicError;
+use procyard_core::{Effects, ErrorCode, PublicError};
 
 /// What went wrong. Texts are fit for a person who runs a command.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +61,21 @@ impl ClientError {
         match self {
             ClientError::Refused { error, .. } => Some(error),
             _ => None,
+        }
+    }
+
+    /// The error in the service's own form: what it said, or what stands for that where it said nothing.
+    pub fn public(&self) -> PublicError {
+        let say = |code| PublicError::new(code, self.to_string());
+        match self {
+            ClientError::Refused { error, .. } => error.clone(),
+            ClientError::Unreachable { .. } => say(ErrorCode::Internal).retryable(),
+            ClientError::Broken(_) | ClientError::NotUnderstood(_) => {
+                say(ErrorCode::Internal).effects(Effects::Unknown)
+            }
+            ClientError::TooLong { .. } => say(ErrorCode::TooLarge),
+            ClientError::Invalid(_) => say(ErrorCode::InvalidArguments),
+            ClientError::Unexplained { .. } => say(ErrorCode::Internal),
         }
     }
 

@@ -7,7 +7,9 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use procyard_api::http::LogsQuery;
+use procyard_client::{Client, ClientError, Logs};
 
+use super::ended::why_it_ends;
 use crate::cli::LogsOptions;
 use crate::exit;
 
@@ -25,7 +27,12 @@ async fn pass_on(options: &LogsOptions) -> anyhow::Result<u8> {
         ..LogsQuery::default()
     };
     let mut logs = client.logs(&options.named.handle, &query).await?;
-    while let Some(bytes) = logs.next().await.context("the output breaks off here")? {
+    loop {
+        let bytes = match logs.next().await {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return over(options, &client, &logs).await,
+            Err(error) => return Err(cut_off(&client, &logs, Some(error)).await),
+        };
         // A slow reader slows the service's reading, and the process not at all.
         let written = tokio::task::spawn_blocking(move || {
             let mut stdout = std::io::stdout().lock();
@@ -37,5 +44,23 @@ async fn pass_on(options: &LogsOptions) -> anyhow::Result<u8> {
             Err(error) => return Err(error).context("output could not be written"),
         }
     }
+}
+
+/// The output has ended. What was followed has only ended when its process has.
+async fn over(options: &LogsOptions, client: &Client, logs: &Logs) -> anyhow::Result<u8> {
+    if logs.end_reason().is_some() {
+        return Err(cut_off(client, logs, None).await);
+    }
+    if options.follow {
+        match client.process(&options.named.handle).await {
+            Ok(process) if !process.state.is_terminal() => return Err(cut_off(client, logs, None).await),
+            Err(error) => return Err(cut_off(client, logs, Some(error)).await),
+            Ok(_) => {}
+        }
+    }
     Ok(0)
+}
+
+async fn cut_off(client: &Client, logs: &Logs, error: Option<ClientError>) -> anyhow::Error {
+    why_it_ends(client, logs.end_reason(), error).await.context("the output breaks off here")
 }
