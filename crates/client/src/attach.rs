@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
 use hyper::header::AUTHORIZATION;
-use procyard_api::http::{AttachCommand, AttachQuery, AttachReport, StreamEndReason};
+use procyard_api::http::{AttachCommand, AttachQuery, AttachReport};
 use procyard_core::{ErrorCode, Handle};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 
 use crate::connect::Connection;
 use crate::path::{of_process, with_query};
-use crate::{Client, ClientError};
+use crate::{Client, ClientError, CutOff};
 
 /// The longest message of the service.
 const MESSAGE_MAX: usize = 4 << 20;
@@ -34,7 +34,7 @@ impl Client {
             WebSocketConfig::default().max_message_size(Some(MESSAGE_MAX)).max_frame_size(Some(MESSAGE_MAX));
         let opened = tokio_tungstenite::client_async_with_config(request, connection, Some(config)).await;
         match opened {
-            Ok((socket, _)) => Ok(Attachment { socket, end_reason: None }),
+            Ok((socket, _)) => Ok(Attachment { socket }),
             Err(error) => Err(refused(error)),
         }
     }
@@ -44,7 +44,6 @@ impl Client {
 #[derive(Debug)]
 pub struct Attachment {
     socket: WebSocketStream<Connection>,
-    end_reason: Option<StreamEndReason>,
 }
 
 /// What comes from the process, or from the service about it.
@@ -58,7 +57,8 @@ pub enum FromProcess {
 }
 
 impl Attachment {
-    /// What comes next; `None` when the attachment has ended. Cancellation safe.
+    /// What comes next; `None` when the attachment has ended, a [`ClientError::CutOff`] where the service ends it before the
+    /// process has. Cancellation safe.
     pub async fn next(&mut self) -> Result<Option<FromProcess>, ClientError> {
         loop {
             match self.socket.next().await {
@@ -70,19 +70,12 @@ impl Attachment {
                 // The library answers pings and closes by itself.
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
                 Some(Ok(Message::Close(farewell))) => {
-                    self.end_reason = farewell.as_ref().and_then(understood);
-                    return Ok(None);
+                    return farewell.as_ref().and_then(understood).map_or(Ok(None), |why| Err(why.into()));
                 }
                 Some(Err(Error::ConnectionClosed | Error::AlreadyClosed)) | None => return Ok(None),
                 Some(Err(error)) => return Err(broken(error)),
             }
         }
-    }
-
-    /// Why the service ended the attachment, where that is not because the process has. Known when [`next`](Self::next) has
-    /// given `None`.
-    pub fn end_reason(&self) -> Option<StreamEndReason> {
-        self.end_reason
     }
 
     /// Types these bytes. Waits while the service takes no more.
@@ -104,13 +97,15 @@ impl Attachment {
     }
 }
 
-/// What the service means by going away (RFC 6455, section 7.4.1).
-fn understood(farewell: &CloseFrame) -> Option<StreamEndReason> {
-    if farewell.code != CloseCode::Away {
-        return None;
-    }
+/// What the service means by going away (RFC 6455, section 7.4.1); nothing of a farewell because the process has ended.
+fn understood(farewell: &CloseFrame) -> Option<CutOff> {
     let gone = farewell.reason == ErrorCode::NotFound.as_str();
-    Some(if gone { StreamEndReason::SessionClosed } else { StreamEndReason::ShuttingDown })
+    match farewell.code {
+        CloseCode::Away if gone => Some(CutOff::SessionClosed),
+        CloseCode::Away => Some(CutOff::ShuttingDown),
+        CloseCode::Error => Some(CutOff::Unavailable),
+        _ => None,
+    }
 }
 
 fn broken(error: Error) -> ClientError {

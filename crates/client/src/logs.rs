@@ -9,19 +9,27 @@ use bytes::Bytes;
 use futures_util::Stream;
 use hyper::Response;
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{HeaderValue, TE};
-use procyard_api::http::{LogsQuery, StreamEndReason};
+use hyper::header::{HeaderMap, TE};
+use procyard_api::http::LogsQuery;
 use procyard_core::Handle;
 
 use crate::client::Ask;
 use crate::path::{of_process, with_query};
-use crate::{Client, ClientError};
+use crate::{Client, ClientError, CutOff};
 
-/// The trailer that says why the service ends a stream that goes on.
-const END_REASON: &str = "procyard-end-reason";
+/// The trailer that says why a stream ends.
+const END: &str = "procyard-end";
 
-fn understood(reason: &HeaderValue) -> Option<StreamEndReason> {
-    serde_json::from_value(serde_json::Value::from(reason.to_str().ok()?)).ok()
+/// Nothing of a stream that ended because it was over, and why any other did.
+fn cut_off(trailers: &HeaderMap) -> Option<ClientError> {
+    let said = trailers.get(END)?.to_str().unwrap_or_default();
+    match said {
+        "complete" => None,
+        said => Some(CutOff::parse(said).map_or_else(
+            || ClientError::not_understood(format!("a stream ended, and the reason is {said:?}")),
+            ClientError::CutOff,
+        )),
+    }
 }
 
 impl Client {
@@ -38,21 +46,14 @@ impl Client {
 pub struct Logs {
     /// `None` after the end.
     body: Option<Incoming>,
-    end_reason: Option<StreamEndReason>,
 }
 
 impl Logs {
     pub(crate) fn of(answer: Response<Incoming>) -> Self {
-        Self { body: Some(answer.into_body()), end_reason: None }
+        Self { body: Some(answer.into_body()) }
     }
 
-    /// Why the service ended the stream, where that is not because it was over. Known when [`next`](Self::next) has given
-    /// `None`.
-    pub fn end_reason(&self) -> Option<StreamEndReason> {
-        self.end_reason
-    }
-
-    /// The next bytes; `None` after the last. Cancellation safe.
+    /// The next bytes; `None` after the last, a [`ClientError::CutOff`] where the stream ends before that. Cancellation safe.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
         std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await.transpose()
     }
@@ -69,8 +70,10 @@ impl Stream for Logs {
                     Ok(bytes) if bytes.is_empty() => {}
                     Ok(bytes) => return Poll::Ready(Some(Ok(bytes))),
                     Err(frame) => {
-                        let reason = frame.trailers_ref().and_then(|trailers| trailers.get(END_REASON));
-                        self.end_reason = reason.and_then(understood);
+                        if let Some(error) = frame.trailers_ref().and_then(cut_off) {
+                            self.body = None;
+                            return Poll::Ready(Some(Err(error)));
+                        }
                     }
                 },
                 Some(Err(error)) => {

@@ -119,7 +119,7 @@ async fn be_there(options: &AttachOptions) -> anyhow::Result<u8> {
         }
         Over::Unseen => Ok(exit::BROKEN_PIPE),
         Over::Lost(error) => {
-            let why = why_it_ends(&client, attachment.end_reason(), error).await;
+            let why = why_it_ends(&client, error).await;
             Err(why.context("the service let go of the process"))
         }
     }

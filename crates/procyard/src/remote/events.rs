@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use procyard_api::http::{EventQuery, EventRecord, EventStreamQuery, StreamEndReason};
+use procyard_api::http::{EventQuery, EventRecord, EventStreamQuery};
 use procyard_client::{Client, ClientError, StreamEvent};
 use procyard_core::{ErrorCode, PublicError, SessionId};
 
@@ -93,26 +93,23 @@ async fn follow(client: &Client, options: &EventsOptions, session: Option<Sessio
                 options.remote.voice().note(line);
             }
             Ok(Some(StreamEvent::End(end))) => {
-                return Err(cut_off(client, Some(end.reason), last, None).await);
+                {
+                    return Err(cut_off(client, last, Some(ClientError::CutOff(end.reason.into()))).await);
+                };
             }
             Ok(Some(_)) => {}
             // The stream of a process that had ended before has nothing more.
             Ok(None) if options.handle.is_some() => return Ok(0),
-            Ok(None) => return Err(cut_off(client, None, last, None).await),
-            Err(error) => return Err(cut_off(client, None, last, Some(error)).await),
+            Ok(None) => return Err(cut_off(client, last, None).await),
+            Err(error) => return Err(cut_off(client, last, Some(error)).await),
         }
     }
 }
 
 /// Why the stream ends although what it tells of goes on, and how to go on.
-async fn cut_off(
-    client: &Client,
-    reason: Option<StreamEndReason>,
-    last: u64,
-    error: Option<ClientError>,
-) -> anyhow::Error {
-    let why = why_it_ends(client, reason, error).await;
-    why.context(format!("the events end here; `--after {last}` goes on behind them"))
+async fn cut_off(client: &Client, last: u64, error: Option<ClientError>) -> anyhow::Error {
+    let why = why_it_ends(client, error).await;
+    why.context(format!("the events end here, and `--after {last}` goes on behind them"))
 }
 
 fn show(event: &EventRecord, options: &EventsOptions) -> anyhow::Result<bool> {

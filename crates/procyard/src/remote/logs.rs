@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use procyard_api::http::LogsQuery;
-use procyard_client::{Client, ClientError, Logs};
+use procyard_client::{Client, ClientError};
 
 use super::ended::why_it_ends;
 use crate::cli::LogsOptions;
@@ -30,8 +30,8 @@ async fn pass_on(options: &LogsOptions) -> anyhow::Result<u8> {
     loop {
         let bytes = match logs.next().await {
             Ok(Some(bytes)) => bytes,
-            Ok(None) => return over(options, &client, &logs).await,
-            Err(error) => return Err(cut_off(&client, &logs, Some(error)).await),
+            Ok(None) => return over(options, &client).await,
+            Err(error) => return Err(cut_off(&client, Some(error)).await),
         };
         // A slow reader slows the service's reading, and the process not at all.
         let written = tokio::task::spawn_blocking(move || {
@@ -47,20 +47,17 @@ async fn pass_on(options: &LogsOptions) -> anyhow::Result<u8> {
 }
 
 /// The output has ended. What was followed has only ended when its process has.
-async fn over(options: &LogsOptions, client: &Client, logs: &Logs) -> anyhow::Result<u8> {
-    if logs.end_reason().is_some() {
-        return Err(cut_off(client, logs, None).await);
+async fn over(options: &LogsOptions, client: &Client) -> anyhow::Result<u8> {
+    if !options.follow {
+        return Ok(0);
     }
-    if options.follow {
-        match client.process(&options.named.handle).await {
-            Ok(process) if !process.state.is_terminal() => return Err(cut_off(client, logs, None).await),
-            Err(error) => return Err(cut_off(client, logs, Some(error)).await),
-            Ok(_) => {}
-        }
+    match client.process(&options.named.handle).await {
+        Ok(process) if process.state.is_terminal() => Ok(0),
+        Ok(_) => Err(cut_off(client, None).await),
+        Err(error) => Err(cut_off(client, Some(error)).await),
     }
-    Ok(0)
 }
 
-async fn cut_off(client: &Client, logs: &Logs, error: Option<ClientError>) -> anyhow::Error {
-    why_it_ends(client, logs.end_reason(), error).await.context("the output breaks off here")
+async fn cut_off(client: &Client, error: Option<ClientError>) -> anyhow::Error {
+    why_it_ends(client, error).await.context("the output breaks off here")
 }
