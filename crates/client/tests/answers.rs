@@ -123,3 +123,35 @@ async fn events_come_in_order_and_the_end_is_told() {
     assert_eq!(events.next().await.unwrap(), None);
     assert!(asked.await.unwrap().to_lowercase().contains("accept: text/event-stream"));
 }
+
+#[tokio::test]
+async fn a_stream_that_the_service_ends_early_is_not_taken_for_a_whole_one() {
+    for (trailer, expect) in [
+        ("procyard-end: complete\r\n", None),
+        ("", None),
+        ("procyard-end: shutting_down\r\n", Some("the service was stopped")),
+        ("procyard-end: session_closed\r\n", Some("was closed")),
+        ("procyard-end: removed\r\n", Some("was removed")),
+        ("procyard-end: gap\r\n", Some("not retained")),
+        ("procyard-end: unavailable\r\n", Some("try again")),
+        ("procyard-end: of-tomorrow\r\n", Some("not understood")),
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        let given = format!(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: procyard-end\r\n\r\n4\r\nsome\r\n0\r\n{trailer}\r\n"
+        );
+        let (client, asked) = answering(place.path(), given);
+        let mut logs = client.logs(&Handle::from_bytes([1; 16]), &LogsQuery::default()).await.unwrap();
+        assert_eq!(logs.next().await.unwrap().as_deref(), Some(b"some".as_slice()));
+        match (logs.next().await, expect) {
+            (Ok(None), None) => {}
+            (Err(error), Some(expect)) => {
+                assert!(error.to_string().contains(expect), "{trailer}: {error}");
+                assert_eq!(matches!(error, ClientError::CutOff(_)), expect != "not understood");
+            }
+            (other, _) => panic!("{trailer}: {other:?}"),
+        }
+        assert!(logs.next().await.unwrap().is_none(), "again and again");
+        assert!(asked.await.unwrap().to_lowercase().contains("te: trailers\r\n"));
+    }
+}

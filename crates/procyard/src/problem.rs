@@ -21,7 +21,10 @@ pub(crate) fn refused(code: ErrorCode, message: impl Into<String>) -> anyhow::Er
 /// Every cause of an error once, outermost first. A text that ends with its cause already is not given that again.
 pub(crate) fn words(error: &anyhow::Error) -> String {
     let mut words = String::new();
-    for cause in error.chain().map(ToString::to_string) {
+    for cause in error.chain() {
+        // Its code is for programs.
+        let public = cause.downcast_ref::<PublicError>();
+        let cause = public.map_or_else(|| cause.to_string(), |public| public.message.clone());
         if words.is_empty() {
             words = cause;
         } else if !words.ends_with(&cause) {
@@ -111,6 +114,7 @@ mod tests {
             (error.code, &*error.message),
             (ErrorCode::NotFound, "nothing was sent: there is no such process")
         );
+        assert_eq!(words(&refused(ErrorCode::NotFound, "there is none")), "there is none");
         let locked = public(&anyhow::Error::new(SessionError::Locked));
         assert!(locked.retryable && locked.code == ErrorCode::Conflict);
         assert_eq!(public(&anyhow::anyhow!("something")).code, ErrorCode::Internal);

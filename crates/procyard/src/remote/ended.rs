@@ -10,8 +10,9 @@ pub(super) async fn why_it_ends(client: &Client, error: Option<ClientError>) -> 
     match error {
         Some(ClientError::CutOff(why)) => ClientError::CutOff(why).into(),
         error => match client.health().await {
-            Err(gone) if gone.is_unreachable() => died(),
-            _ => error.map_or_else(let_go, anyhow::Error::from),
+            Ok(_) => error.map_or_else(let_go, anyhow::Error::from),
+            // One that is dying may still take a connection and no longer answers on it.
+            Err(_) => died(),
         },
     }
 }
