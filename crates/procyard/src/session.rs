@@ -203,7 +203,8 @@ struct OneRunner(Option<Arc<dyn Runner>>);
 
 impl RunnerResolver for OneRunner {
     fn resolve(&self, _: Owner) -> Result<Arc<dyn Runner>, RunnerError> {
-        let message = "commands are not to be started here (processes.enabled is false)";
+        let message = "starting commands is switched off here (processes.enabled = false); what has run can still be read, \
+            stopped and listed";
         self.0.clone().ok_or_else(|| RunnerError::new(RunnerErrorKind::Setup, message))
     }
 }

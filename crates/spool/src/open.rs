@@ -13,7 +13,7 @@ use procyard_store::{Access, Dir, EntryKind, File};
 use crate::error::SpoolError;
 use crate::format::{self, HeaderCheck};
 use crate::options::SpoolOptions;
-use crate::page::StreamFilter;
+use crate::page::{Bounds, StreamFilter};
 use crate::reader::SpoolReader;
 use crate::recorder::Recorder;
 use crate::scan::scan;
@@ -102,6 +102,20 @@ impl SpoolReader {
         load(&shared, Access::Read)?;
         shared.close();
         Ok(Self::new(shared))
+    }
+
+    /// As [`open`](Self::open), of a process whose record says what was retained when it ended. What is missing of that,
+    /// at either end or with the whole directory, is a gap like any other, and the reader is
+    /// [`degraded`](Self::degraded): no cursor that was given out leads behind the end of the stream.
+    pub fn open_recorded(
+        parent: Arc<dyn Dir>,
+        name: &str,
+        options: SpoolOptions,
+        recorded: Bounds,
+    ) -> Result<Self, SpoolError> {
+        let reader = Self::open(parent, name, options)?;
+        reader.hold_to(recorded);
+        Ok(reader)
     }
 }
 

@@ -78,6 +78,11 @@ impl SpoolReader {
         self.shared.lock().disk
     }
 
+    /// Takes the bounds of a record for those of the stream, unless there is more.
+    pub(crate) fn hold_to(&self, recorded: Bounds) {
+        self.shared.lock().hold_to(recorded);
+    }
+
     /// Closes the files that reads have opened; later reads open them anew.
     pub fn close_files(&self) {
         self.shared.close();

@@ -180,6 +180,22 @@ impl State {
         self.retained_from = self.retained_from.max(oldest).max(self.total.saturating_sub(ceiling));
     }
 
+    /// Takes the bounds of a record for those of the stream: what is not there of that was lost. A stream that goes on
+    /// behind the record is believed.
+    pub(crate) fn hold_to(&mut self, recorded: Bounds) {
+        if recorded.total_bytes < self.total {
+            return;
+        }
+        let first =
+            self.segments.iter().find(|segment| segment.len > 0).map_or(self.total, |first| first.base);
+        let lost = self.total < recorded.total_bytes || first > recorded.retained_from;
+        self.degraded |= lost && recorded.retained_from < recorded.total_bytes;
+        self.total = recorded.total_bytes;
+        self.retained_from = recorded.retained_from;
+        // Empty, and never before what is missing.
+        self.window = Window::new(0, recorded.total_bytes);
+    }
+
     /// Where the bytes at `cursor`, `want` of them, are. The cursor must lie before the end of the stream.
     pub(crate) fn lookup(&self, cursor: u64, want: u64) -> Lookup {
         if cursor >= self.window.start() {

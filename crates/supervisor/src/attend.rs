@@ -25,7 +25,7 @@ pub struct Attendance {
 
 impl Attendance {
     pub(crate) fn begin(shared: &Arc<Shared>, owner: Owner, handle: Handle) -> Self {
-        let entry = shared.find(owner, &handle).ok();
+        let entry = shared.admit_loop(owner).and_then(|()| shared.find(owner, &handle)).ok();
         if let Some(entry) = &entry {
             entry.attending.fetch_add(1, Ordering::AcqRel);
         }

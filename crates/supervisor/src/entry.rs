@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use procyard_core::{Handle, NotificationId, Owner, Reservation, Retained, State};
 use procyard_manifest::{
-    CommandRecord, Durability, Manifest, ManifestError, ManifestStore, StdinRecord, TerminalRecord,
+    CommandRecord, Durability, Manifest, ManifestError, ManifestStore, SpoolBounds, StdinRecord,
+    TerminalRecord,
 };
 use procyard_runner::TerminalSize;
 use procyard_spool::{Bounds, SpoolOptions, SpoolReader};
@@ -198,15 +199,23 @@ impl Entry {
         }
     }
 
-    /// Takes over what a stored spool really holds, once it is open; less than was recorded is a damage.
+    /// Takes over what a stored spool really holds, once it is open.
     pub(crate) fn believe(&self, reader: &SpoolReader) {
-        let found = reader.bounds().total_bytes;
-        {
-            let mut record = self.record();
-            let short = found < record.manifest.spool.total_bytes;
-            record.manifest.storage_degraded |= short || reader.degraded();
+        self.note_damage(reader);
+        self.course.correct(reader.bounds().total_bytes);
+    }
+
+    /// Says from now on that output is missing, once its reader has found that.
+    pub(crate) fn note_damage(&self, reader: &SpoolReader) {
+        if reader.degraded() {
+            self.record().manifest.storage_degraded = true;
         }
-        self.course.correct(found);
+    }
+
+    /// What the record says can be read.
+    pub(crate) fn recorded_bounds(&self) -> Bounds {
+        let SpoolBounds { total_bytes, retained_from, .. } = self.record().manifest.spool;
+        Bounds { total_bytes, retained_from }
     }
 
     /// There is more output, and it can be read: wakes who waits for it. Whether anybody did.
@@ -246,10 +255,8 @@ impl Entry {
         let bounds = self.open_reader().map(|reader| reader.bounds());
         let record = self.record();
         let manifest = &record.manifest;
-        let bounds = bounds.unwrap_or(Bounds {
-            total_bytes: manifest.spool.total_bytes,
-            retained_from: manifest.spool.retained_from,
-        });
+        let SpoolBounds { total_bytes, retained_from, .. } = manifest.spool;
+        let bounds = bounds.unwrap_or(Bounds { total_bytes, retained_from });
         Snapshot {
             identity: manifest.identity,
             command: Arc::clone(&self.command),

@@ -43,7 +43,7 @@ impl Actor {
             outcome = Outcome {
                 wait_status: exit.status,
                 leftovers,
-                ..Outcome::diagnosed(Reason::Failed, "its start could not be recorded, so it was ended")
+                ..Outcome::diagnosed(Reason::Failed, START_UNRECORDED)
             };
         }
         let Self { shared, entry, process, drain, .. } = self;
@@ -165,7 +165,7 @@ pub(crate) async fn terminalise(
         record.stall = None;
         // An end is a use: what has just ended is not the first to be evicted.
         entry.touch(registry.tick());
-        if never_ran(&record.manifest) {
+        if was_given_up(&record.manifest) {
             registry.free_key(entry.owner(), &record.manifest);
         }
     }
@@ -182,9 +182,23 @@ pub(crate) async fn terminalise(
     shared.evict_surplus();
 }
 
-/// Whether a terminal process never ran: its idempotency key then starts the command when it comes again.
-pub(crate) fn never_ran(manifest: &Manifest) -> bool {
-    manifest.started_at.is_none() && manifest.state != State::LostOnRestore && manifest.state.is_terminal()
+/// The diagnostic of a start whose caller went away.
+pub(crate) const START_CANCELLED: &str = "the start was cancelled";
+
+/// The diagnostic of a start that was undone because the disk did not take its record.
+const START_UNRECORDED: &str = "its start could not be recorded, so it was ended";
+
+/// Whether the start of a terminal process was given up before anything came of it: its idempotency key then starts the
+/// command when it comes again. A command that could not be executed is an answer, which its key goes on giving.
+pub(crate) fn was_given_up(manifest: &Manifest) -> bool {
+    let diagnostic = manifest.outcome.as_ref().and_then(|outcome| outcome.diagnostic.as_deref());
+    match manifest.state {
+        State::Terminated | State::Killed => manifest.started_at.is_none(),
+        State::Failed => {
+            manifest.started_at.is_none() && matches!(diagnostic, Some(START_CANCELLED | START_UNRECORDED))
+        }
+        _ => false,
+    }
 }
 
 /// Syncs the output and gives its window back: a terminal manifest never names bytes that a power cut can take.

@@ -60,7 +60,7 @@ pub(crate) fn delivered(shared: &Arc<Shared>, owner: Owner, notices: &[Notificat
 
 /// The owner knows these outcomes from results that were handed to the transport: their notices are suppressed.
 pub(crate) fn learnt(shared: &Arc<Shared>, owner: Owner, handles: &[Handle]) {
-    if handles.is_empty() {
+    if handles.is_empty() || shared.admit_loop(owner).is_err() {
         return;
     }
     for handle in handles {

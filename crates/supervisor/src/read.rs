@@ -58,6 +58,8 @@ pub(crate) async fn read_entry(
                 reader.tail_lines(lines, TAIL_SCAN_MAX.min(max_bytes as u64), request.streams)
             }
         };
+        // A segment is checked when it is first read.
+        entry.note_damage(&reader);
         if entry.is_terminal() {
             // Many ended processes are kept, and hardly any of them is read again soon.
             reader.close_files();
@@ -89,7 +91,7 @@ fn open(shared: &Arc<Shared>, entry: &Arc<Entry>) -> Result<SpoolReader, Supervi
     let reader = entry
         .reader(|options| {
             opened = true;
-            shared.open_spool(&entry.handle, options)
+            shared.open_spool(entry, options)
         })
         .map_err(|error| match error {
             // Nothing says that it is damaged: it cannot be looked at.

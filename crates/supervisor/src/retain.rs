@@ -13,7 +13,7 @@ use tracing::warn;
 
 use crate::SupervisorError;
 use crate::entry::Entry;
-use crate::finish::never_ran;
+use crate::finish::was_given_up;
 use crate::shared::{Registry, Shared, blocking};
 
 /// How many evicted processes are kept for the notices that their owners did not ask for in time; metadata only, so
@@ -39,7 +39,7 @@ impl Registry {
     pub(crate) fn insert(&mut self, entry: Arc<Entry>) {
         let owner = entry.owner();
         let manifest = entry.record().manifest.clone();
-        if let Some(key) = manifest.command.idempotency.as_ref().filter(|_| !never_ran(&manifest)) {
+        if let Some(key) = manifest.command.idempotency.as_ref().filter(|_| !was_given_up(&manifest)) {
             let place = (owner, key.key.clone());
             let holder =
                 self.idempotent.get(&place).and_then(|(handle, _)| self.entries.get(&(owner, *handle)));

@@ -119,12 +119,10 @@ impl Shared {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The process of this owner. One lookup under one lock: a foreign handle and a missing one are the same.
+    /// The process of this owner, whether or not its loop was closed. One lookup under one lock: a foreign handle and a
+    /// missing one are the same.
     pub(crate) fn find(&self, owner: Owner, handle: &Handle) -> Result<Arc<Entry>, SupervisorError> {
         let mut registry = self.registry();
-        if registry.closed_loops.contains(&owner) {
-            return Err(SupervisorError::LoopClosed);
-        }
         let tick = registry.tick();
         let entry = registry.entries.get(&(owner, *handle)).cloned();
         drop(registry);
@@ -161,13 +159,10 @@ impl Shared {
         self.spool_options(manifest.spool.ceiling.unwrap_or(self.limits.spool_bytes))
     }
 
-    /// Opens the spool of a completed process for reading. Blocking.
-    pub(crate) fn open_spool(
-        &self,
-        handle: &Handle,
-        options: SpoolOptions,
-    ) -> Result<SpoolReader, SpoolError> {
-        SpoolReader::open(Arc::clone(&self.root), &spool_name(handle), options)
+    /// Opens the spool of a completed process for reading, which has what its record says, or a gap. Blocking.
+    pub(crate) fn open_spool(&self, entry: &Entry, options: SpoolOptions) -> Result<SpoolReader, SpoolError> {
+        let recorded = entry.recorded_bounds();
+        SpoolReader::open_recorded(Arc::clone(&self.root), &spool_name(&entry.handle), options, recorded)
     }
 
     /// Changes and saves the manifest of a process on a blocking thread.

@@ -25,7 +25,7 @@ use tracing::warn;
 use crate::actor::{Actor, MAILBOX, Order, record_intent};
 use crate::drain::Drain;
 use crate::entry::{Entry, Record};
-use crate::finish::terminalise;
+use crate::finish::{START_CANCELLED, terminalise};
 use crate::input::InputQueue;
 use crate::shared::{Phase, Registry, Shared, blocking, fill_random};
 use crate::stop::ended;
@@ -116,7 +116,14 @@ async fn run(
         Ok(launched) => launched,
         Err(failure) => {
             let (state, outcome) = failure.outcome();
+            // Its end is told by the answer, and by a notice only when nobody is there to take that.
+            let answered = failure.is_answer() && !reply.is_closed();
+            entry.record().manifest.published.notification |= answered;
             terminalise(shared, &entry, state, outcome, Some(spool)).await;
+            if failure.may_pass() {
+                let manifest = entry.record().manifest.clone();
+                shared.registry().free_key(entry.owner(), &manifest);
+            }
             let _ = reply.send(Err(failure.error()));
             return;
         }
@@ -318,14 +325,22 @@ enum SpawnFailure {
 }
 
 impl SpawnFailure {
+    /// Whether it is what became of the command, and not that the start was given up.
+    fn is_answer(&self) -> bool {
+        matches!(self, SpawnFailure::Runner(_))
+    }
+
+    /// Whether the same start may succeed later: its key then starts it.
+    fn may_pass(&self) -> bool {
+        matches!(self, SpawnFailure::Runner(error) if error.public().retryable)
+    }
+
     fn outcome(&self) -> (State, Outcome) {
         match self {
             SpawnFailure::Runner(error) => {
                 (State::Failed, Outcome::diagnosed(Reason::Failed, &error.public().message))
             }
-            SpawnFailure::CallerGone => {
-                (State::Failed, Outcome::diagnosed(Reason::Failed, "the start was cancelled"))
-            }
+            SpawnFailure::CallerGone => (State::Failed, Outcome::diagnosed(Reason::Failed, START_CANCELLED)),
             SpawnFailure::Stopped { kind, by } => {
                 let (state, reason) = match kind {
                     StopKind::Kill => (State::Killed, Reason::Killed),

@@ -193,7 +193,7 @@ pub(crate) async fn hand_over(
 /// The caller of a foreground call went away before its result: the process is stopped, and its owner gets a notice of
 /// the outcome that nobody saw.
 pub(crate) fn abandon(shared: &Arc<Shared>, owner: Owner, handle: &Handle) {
-    let Ok(entry) = shared.find(owner, handle) else { return };
+    let Ok(entry) = shared.admit_loop(owner).and_then(|()| shared.find(owner, handle)) else { return };
     let missed = {
         let mut record = entry.record();
         let newly = !record.manifest.background && !record.manifest.handed_over;

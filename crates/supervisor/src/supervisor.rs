@@ -25,6 +25,8 @@ use crate::{
 #[derive(Clone)]
 pub struct Supervisor {
     shared: Arc<Shared>,
+    /// Whether looks reach what closed loops left.
+    oversees: bool,
     // Held by callers only, never by the session's own tasks.
     _last: Arc<CancelOnDrop>,
 }
@@ -48,7 +50,23 @@ impl Supervisor {
     pub fn with_clock(session: SessionId, limits: Limits, root: Arc<dyn Dir>, clock: Arc<dyn Clock>) -> Self {
         let shared = Shared::new(session, limits, root, clock);
         let last = Arc::new(CancelOnDrop(shared.abandoned.clone()));
-        Self { shared: Arc::new(shared), _last: last }
+        Self { shared: Arc::new(shared), oversees: false, _last: last }
+    }
+
+    /// The same supervisor for whoever hosts the session: it reaches what loops that were closed have left, too, as every
+    /// supervisor does after a restart. It starts nothing for them. Nothing that an owner can reach may hold one.
+    pub fn overseeing(&self) -> Self {
+        Self { oversees: true, ..self.clone() }
+    }
+
+    /// Whether this loop was [closed](Supervisor::close_loop).
+    pub fn is_closed(&self, owner: Owner) -> bool {
+        self.shared.admit_loop(owner).is_err()
+    }
+
+    /// Refuses calls about the processes of a loop that was closed.
+    fn admit(&self, owner: Owner) -> Result<(), SupervisorError> {
+        if self.oversees { Ok(()) } else { self.shared.admit_loop(owner) }
     }
 
     /// Binds the services, restores what earlier supervisors of this session recorded, and begins to serve calls.
@@ -131,12 +149,17 @@ impl Supervisor {
     /// A process as it is now, from memory.
     pub fn snapshot(&self, owner: Owner, handle: &Handle) -> Result<Snapshot, SupervisorError> {
         self.shared.admit_calls()?;
+        self.admit(owner)?;
         Ok(self.shared.find(owner, handle)?.snapshot())
     }
 
     /// The processes of this owner, running and retained, newest first. None of a loop that was closed.
     pub fn list(&self, owner: Owner) -> Vec<Snapshot> {
-        let mut list: Vec<_> = self.shared.entries_of(owner).iter().map(|entry| entry.snapshot()).collect();
+        if self.admit(owner).is_err() {
+            return Vec::new();
+        }
+        let entries: Vec<_> = self.shared.registry().of(owner).collect();
+        let mut list: Vec<_> = entries.iter().map(|entry| entry.snapshot()).collect();
         list.sort_by_key(|snapshot| std::cmp::Reverse(snapshot.sequence));
         list
     }
@@ -148,17 +171,19 @@ impl Supervisor {
         handle: &Handle,
         request: ReadRequest,
     ) -> Result<(Page, Snapshot), SupervisorError> {
+        self.admit(owner)?;
         crate::read::read(&self.shared, owner, handle, request).await
     }
 
     /// The first bytes of the stream, at most 16 KiB, kept whatever falls out later. Cancellation safe.
     pub async fn head(&self, owner: Owner, handle: &Handle) -> Result<(Page, Snapshot), SupervisorError> {
+        self.admit(owner)?;
         crate::read::head(&self.shared, owner, handle).await
     }
 
     /// Takes a waiter's place, for a wait that comes later. Refused when all places of the session are taken.
     pub fn reserve_wait(&self) -> Result<WaitPlace, SupervisorError> {
-        WaitPlace::take(&self.shared)
+        WaitPlace::take(&self.shared, self.oversees)
     }
 
     /// Waits for output or for the end; see [`Until`]. Refused when all waiters' places of the session are taken.
@@ -193,12 +218,14 @@ impl Supervisor {
         handle: &Handle,
         request: InputRequest,
     ) -> Result<InputAccepted, SupervisorError> {
+        self.admit(owner)?;
         crate::give::give(&self.shared, owner, handle, request).await
     }
 
     /// Resolves when at least half of the pending input of a process is free, with how many bytes that is, so that
     /// a long input can be passed on without being refused. Cancellation safe.
     pub async fn input_room(&self, owner: Owner, handle: &Handle) -> Result<u64, SupervisorError> {
+        self.admit(owner)?;
         crate::give::room(&self.shared, owner, handle).await
     }
 
@@ -210,6 +237,7 @@ impl Supervisor {
         handle: &Handle,
         request: StopRequest,
     ) -> Result<Snapshot, SupervisorError> {
+        self.admit(owner)?;
         crate::stop::stop(&self.shared, owner, handle, request).await
     }
 
@@ -220,6 +248,7 @@ impl Supervisor {
         handle: &Handle,
         lift_deadline: bool,
     ) -> Result<Snapshot, SupervisorError> {
+        self.admit(owner)?;
         crate::stop::hand_over(&self.shared, owner, handle, lift_deadline).await
     }
 
@@ -315,6 +344,7 @@ impl Supervisor {
     /// from memory at once and from disk when this resolves. A notice of its end that its owner was not told is still told.
     /// Cancelled, it is removed all the same.
     pub async fn remove(&self, owner: Owner, handle: &Handle) -> Result<(), SupervisorError> {
+        self.admit(owner)?;
         crate::retain::remove(&self.shared, owner, handle).await
     }
 

@@ -30,13 +30,20 @@ pub const TARGETS_MAX: usize = 64;
 pub struct WaitPlace {
     shared: Arc<Shared>,
     waiter: Option<Waiter>,
+    /// Whether it may wait for what a closed loop has left.
+    oversees: bool,
 }
 
 impl WaitPlace {
-    pub(crate) fn take(shared: &Arc<Shared>) -> Result<Self, SupervisorError> {
+    pub(crate) fn take(shared: &Arc<Shared>, oversees: bool) -> Result<Self, SupervisorError> {
         shared.admit_calls()?;
         let waiter = shared.registry().ledger.reserve_waiter()?;
-        Ok(Self { shared: Arc::clone(shared), waiter: Some(waiter) })
+        Ok(Self { shared: Arc::clone(shared), waiter: Some(waiter), oversees })
+    }
+
+    fn admit(&self, owner: Owner) -> Result<(), SupervisorError> {
+        self.shared.admit_calls()?;
+        if self.oversees { Ok(()) } else { self.shared.admit_loop(owner) }
     }
 
     /// Waits in this place as [`Supervisor::wait`](crate::Supervisor::wait) does. Cancellation safe, but for the
@@ -49,6 +56,7 @@ impl WaitPlace {
         targets: Vec<Target>,
         timeout: Duration,
     ) -> Result<Vec<Waited>, SupervisorError> {
+        self.admit(owner)?;
         wait(&self.shared, owner, mode, until, targets, timeout).await
     }
 
@@ -60,6 +68,7 @@ impl WaitPlace {
         quiet: Duration,
         within: Duration,
     ) -> Result<(), SupervisorError> {
+        self.admit(owner)?;
         self::quiet(&self.shared, owner, handle, quiet, within).await
     }
 }
@@ -87,8 +96,6 @@ async fn wait(
     targets: Vec<Target>,
     timeout: Duration,
 ) -> Result<Vec<Waited>, SupervisorError> {
-    shared.admit_calls()?;
-    shared.admit_loop(owner)?;
     if targets.is_empty() || targets.len() > TARGETS_MAX {
         return Err(SupervisorError::invalid("process_ids", format!("must be 1 to {TARGETS_MAX}")));
     }
@@ -144,7 +151,6 @@ async fn quiet(
     quiet: Duration,
     within: Duration,
 ) -> Result<(), SupervisorError> {
-    shared.admit_calls()?;
     let entry = shared.find(owner, handle)?;
     let end = Instant::now().checked_add(within);
     let mut news = entry.waiter(Waits::ForOutput);

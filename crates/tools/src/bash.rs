@@ -71,7 +71,8 @@ pub(crate) async fn bash(
                 (call.wait_for_end(place.as_mut(), within, context.reporter()).await?, lift)
             }
         };
-        // What this call joined never ran, because the call that was starting it has gone: now this one starts it.
+        // What this call joined never ran. Where the call that was starting it has gone, its key is free, and this one starts
+        // it now; where the command could not be executed, it is found again.
         let never_ran = ended
             .as_ref()
             .is_some_and(|snapshot| snapshot.state == State::Failed && snapshot.started_at.is_none());

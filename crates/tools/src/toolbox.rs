@@ -9,7 +9,7 @@ use std::time::Duration;
 use procyard_api::{
     BashArguments, InputArguments, ListArguments, OutputArguments, StopArguments, input_schema,
 };
-use procyard_core::{ErrorCode, ExecutionId, Owner, PublicError};
+use procyard_core::{ExecutionId, Owner, PublicError};
 use procyard_runner::{Environment, ResourceLimits, Runner, RunnerResolver};
 use procyard_supervisor::{Leases, Supervisor, Telling};
 use serde::de::DeserializeOwned;
@@ -88,8 +88,8 @@ pub(crate) enum Lasting {
 pub struct Toolbox {
     supervisor: Supervisor,
     owner: Owner,
-    /// `None`: no runner, hence no Bash.
-    runner: Option<Arc<dyn Runner>>,
+    /// Without one there is no Bash, and the resolver has said why.
+    runner: Result<Arc<dyn Runner>, PublicError>,
     options: ToolboxOptions,
     lasting: Lasting,
     definitions: Vec<ToolDefinition>,
@@ -100,21 +100,22 @@ pub struct Toolbox {
 
 impl Toolbox {
     /// Builds the tools of `owner`. Its runner is resolved here, once; an owner without a runner gets no Bash, and
-    /// can still read, write to, stop and list what it has.
+    /// can still read, write to, stop and list what it has, and is told the resolver's reason when it calls Bash all the
+    /// same.
     pub fn new(
         supervisor: Supervisor,
         runners: Arc<dyn RunnerResolver>,
         owner: Owner,
         options: ToolboxOptions,
     ) -> Self {
-        let runner = runners.resolve(owner).ok();
-        let contained = runner.as_ref().is_some_and(|runner| runner.capabilities().tier.is_some());
+        let runner = runners.resolve(owner).map_err(|error| error.public());
+        let contained = runner.as_ref().is_ok_and(|runner| runner.capabilities().tier.is_some());
         let lasting = match (contained, supervisor.notifies()) {
             (false, _) => Lasting::Uncontained,
             (true, false) => Lasting::Unannounced,
             (true, true) => Lasting::Possible,
         };
-        let definitions = definitions(supervisor.limits(), lasting, runner.is_some());
+        let definitions = definitions(supervisor.limits(), lasting, runner.is_ok());
         let bash_schema = input_schema::<BashArguments>();
         Self {
             supervisor,
@@ -126,6 +127,12 @@ impl Toolbox {
             screens: Screens::default(),
             bash_schema,
         }
+    }
+
+    /// The same tools for whoever hosts the session, who also reaches what a closed loop has left. Nothing that an owner
+    /// can reach may hold them.
+    pub fn overseeing(self) -> Self {
+        Self { supervisor: self.supervisor.overseeing(), ..self }
     }
 
     /// What a client is told of the tools.
@@ -166,6 +173,9 @@ impl Toolbox {
         context: &CallContext,
         telling: &mut Telling,
     ) -> Result<Answer, PublicError> {
+        if name == BASH {
+            self.runner()?;
+        }
         let tool = named(&self.definitions, name)?;
         match name {
             BASH => {
@@ -212,8 +222,7 @@ impl Toolbox {
     }
 
     pub(crate) fn runner(&self) -> Result<&Arc<dyn Runner>, PublicError> {
-        let message = "nothing can be started here";
-        self.runner.as_ref().ok_or_else(|| PublicError::new(ErrorCode::ProcessSetupFailed, message))
+        self.runner.as_ref().map_err(Clone::clone)
     }
 }
 

@@ -21,7 +21,7 @@ pub use diagnostics::{
 pub use events::{EventPage, EventRecord, LagNotice, OutputSample, StreamEnd, StreamEndReason};
 pub use invoke::{InvokeReply, InvokeRequest, ToolInfo, ToolList};
 pub use notifications::{InboxNotification, NotificationPage, NotificationQuery};
-pub use processes::{ProcessDetails, ProcessOutcome, ProcessPage, ResizeBody, StartReply};
+pub use processes::{NoArguments, ProcessDetails, ProcessOutcome, ProcessPage, ResizeBody, StartReply};
 pub use queries::{EventQuery, EventStreamQuery, LogsQuery, ProcessQuery};
 pub use sessions::{
     CreateLoop, CreateSession, LoopCreated, LoopInfo, SessionCreated, SessionInfo, SessionList,

@@ -147,3 +147,8 @@ pub struct ResizeBody {
     #[schemars(range(min = 1, max = 2000))]
     pub cols: u16,
 }
+
+/// The body of a request that needs none: nothing, or an empty object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NoArguments {}

@@ -112,7 +112,7 @@ async fn obey(process: &Reached, text: &str) -> Result<(), PublicError> {
     match command {
         AttachCommand::Resize { rows, cols } => {
             let arguments = json!({ "process_id": process.handle, "rows": rows, "cols": cols });
-            let toolbox = process.session.toolbox(process.owner);
+            let toolbox = process.toolbox();
             // The reply is dropped: nobody reads it, so nobody is told anything by it.
             tool::call(&toolbox, "ProcessInput", arguments).await.map(drop).map_err(Problem::into_error)
         }

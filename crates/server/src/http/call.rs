@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::http::request::Parts;
-use procyard_core::{Handle, LoopId, NotificationId, PublicError, SessionId};
+use procyard_core::{ErrorCode, Handle, LoopId, NotificationId, PublicError, SessionId};
 use procyard_tools::parse_arguments;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::caller::{Caller, invalid};
+use super::json;
 use super::problem::Problem;
 use super::query;
 use super::route::{Named, Route};
@@ -45,8 +46,7 @@ impl Call {
             Value::Object(object) if object.is_empty() => Ok(()),
             Value::Object(object) => {
                 let name = object.keys().next().cloned().unwrap_or_default();
-                let name = &*name.chars().filter(|c| !c.is_control()).take(80).collect::<String>();
-                Err(Problem::argument(name, "this route takes no query"))
+                Err(Problem::argument(&shown(&name), "this route takes no query"))
             }
             _ => Ok(()),
         }
@@ -60,14 +60,16 @@ impl Call {
         Ok(tool_arguments::<T>(self.query_object()?, self.route.takes_query(), handle)?)
     }
 
-    /// The body as JSON; none is an empty object. Malformed JSON is a 400.
+    /// The body as JSON; none is an empty object. What is no JSON, or has a name twice, is a 400.
     pub(crate) fn json(&self) -> Result<Value, Problem> {
         if self.body.is_empty() {
-            return Ok(json!({}));
+            return Ok(Value::Object(serde_json::Map::new()));
         }
-        serde_json::from_slice(&self.body).map_err(|error| {
-            let message = format!("the body is not JSON: {error}");
-            Problem::new(procyard_core::ErrorCode::InvalidArguments, message)
+        json::parse(&self.body).map_err(|refused| match refused {
+            json::Refused::Malformed(error) => {
+                Problem::new(ErrorCode::InvalidArguments, format!("the body is not JSON: {error}"))
+            }
+            json::Refused::Twice(way) => Problem::argument(&shown(&way), "is given twice"),
         })
     }
 
@@ -117,6 +119,11 @@ impl Call {
     }
 }
 
+/// A name that a client has made up, as an error shows it.
+fn shown(name: &str) -> String {
+    name.chars().filter(|c| !c.is_control()).take(80).collect()
+}
+
 fn malformed(field: &str, error: procyard_core::IdError) -> Problem {
     Problem::argument(field, error.to_string())
 }
@@ -127,7 +134,7 @@ where
     T: DeserializeOwned,
 {
     let mut arguments: Value = parse_arguments(given, &takes.schema)?;
-    arguments["process_id"] = json!(handle);
+    arguments["process_id"] = serde_json::json!(handle);
     let _: T = parse_arguments(arguments.clone(), takes.tool())?;
     Ok(arguments)
 }

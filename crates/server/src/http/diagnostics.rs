@@ -32,7 +32,7 @@ pub(crate) async fn processes(call: Call) -> Result<Response, Problem> {
 pub(crate) fn everybodys(service: &Service) -> Vec<Snapshot> {
     let mut snapshots = Vec::new();
     for session in service.sessions() {
-        let supervisor = session.supervisor();
+        let supervisor = session.overseer();
         snapshots.extend(supervisor.owners().into_iter().flat_map(|owner| supervisor.list(owner)));
     }
     snapshots

@@ -10,11 +10,12 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::extract::{FromRequestParts as _, RawPathParams, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, on};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::Body as _;
 use procyard_core::ErrorCode;
 
 use super::call::Call;
@@ -49,9 +50,19 @@ pub(crate) fn router(service: &Arc<Service>) -> Router {
 async fn dispatch(service: Arc<Service>, route: &'static Route, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let answered = answer(&service, route, parts, body).await;
-    let mut response = answered.unwrap_or_else(Problem::into_response);
+    let response = answered.unwrap_or_else(Problem::into_response);
     service.metrics.answered(route.name, response.status());
+    finished(&service, response)
+}
+
+/// What every answer has: it is for whoever asked, is what its type says, and the last on its connection once the service is
+/// stopped.
+fn finished(service: &Service, mut response: Response) -> Response {
+    let stopped = service.stop.is_cancelled() && response.status() != StatusCode::SWITCHING_PROTOCOLS;
     let headers = response.headers_mut();
+    if stopped {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
@@ -106,9 +117,15 @@ async fn admit_mcp(State(service): State<Arc<Service>>, mut request: Request, ne
     match loop_caller(&service, caller).await {
         Ok(caller) => {
             request.extensions_mut().insert(caller);
-            next.run(request).await
+            let mut response = next.run(request).await;
+            if !response.status().is_success() && response.body().size_hint().exact() != Some(0) {
+                // The transport says in words why it refuses, and not that it is text.
+                let text = HeaderValue::from_static("text/plain; charset=utf-8");
+                response.headers_mut().entry(header::CONTENT_TYPE).or_insert(text);
+            }
+            finished(&service, response)
         }
-        Err(problem) => problem.into_response(),
+        Err(problem) => finished(&service, problem.into_response()),
     }
 }
 

@@ -99,6 +99,9 @@ async fn page(scope: Scope, query: &EventQuery) -> Result<Response, Problem> {
     let limit = usize::try_from(query.limit.unwrap_or(RECORDS)).unwrap_or(usize::MAX);
     let filter = scope.filter();
     let found = scope.session.journal(move |journal| journal.events_after(after, limit, &filter)).await?;
+    if after > found.bounds.last {
+        return Err(Problem::ahead_of_journal("after_seq"));
+    }
     let events: Vec<_> = found.events.iter().map(|(seq, event)| scope.record(*seq, event)).collect();
     let page = EventPage {
         next_seq: events.last().map_or(after, |last| last.seq),

@@ -55,10 +55,10 @@ pub(crate) struct Follow {
 }
 
 impl Follow {
-    /// Follows from now on, or behind a record.
+    /// Follows from now on, or behind a record, which the named field of the request says.
     pub(crate) async fn begin(
         scope: Scope,
-        after: Option<u64>,
+        after: Option<(u64, &str)>,
         samples: bool,
         stop: CancellationToken,
     ) -> Result<Self, Problem> {
@@ -67,9 +67,11 @@ impl Follow {
             Some(owner) => supervisor.subscribe(owner)?,
             None => supervisor.subscribe_all()?,
         };
+        let last = scope.session.journal(procyard_journal::Journal::event_bounds).await?.last;
         let seen = match after {
-            Some(after) => after,
-            None => scope.session.journal(procyard_journal::Journal::event_bounds).await?.last,
+            Some((after, field)) if after > last => return Err(Problem::ahead_of_journal(field)),
+            Some((after, _)) => after,
+            None => last,
         };
         Ok(Self {
             scope,
@@ -182,11 +184,17 @@ impl Follow {
     /// Makes a sample of what a process printed last; none of one that is gone.
     async fn sample(&mut self, handle: Handle) {
         let session = &self.scope.session;
-        let Some(owner) = self.scope.owner.or_else(|| session.supervisor().owner_of(&handle)) else { return };
+        let toolbox = match self.scope.owner {
+            Some(owner) => session.toolbox(owner),
+            None => match session.overseer().owner_of(&handle) {
+                Some(owner) => session.overseeing_toolbox(owner),
+                None => return,
+            },
+        };
         let arguments =
             json!({ "process_id": handle, "tail_bytes": SAMPLE_BYTES, "limit_bytes": SAMPLE_BYTES });
         // The reply is dropped: a sample tells nobody how a process ended.
-        let Ok(reply) = tool::call(&session.toolbox(owner), "ProcessOutput", arguments).await else { return };
+        let Ok(reply) = tool::call(&toolbox, "ProcessOutput", arguments).await else { return };
         let Ok(result) = serde_json::from_value::<OutputResult>(reply.structured.clone()) else { return };
         self.ready.push_back(Followed::Sample(OutputSample {
             process_id: handle,

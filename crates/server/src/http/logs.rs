@@ -1,7 +1,7 @@
 //! The authoritative bytes of a process, streamed.
 //!
-//! A response that was promised whole and meets bytes that are not retained any more breaks off, so that nothing is missing
-//! unnoticed; the head of the stream, which is dropped first, is stated in a header. Not for text.
+//! A response that was promised whole and meets bytes that are not there any more does not end as if it were (`ending`), so
+//! that nothing is missing unnoticed; the head of the stream, which is dropped first, is stated in a header. Not for text.
 
 use std::io;
 
@@ -9,13 +9,18 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use futures_util::{Stream, stream};
+use http_body_util::StreamBody;
+use hyper::body::Frame;
 use procyard_api::http::LogsQuery;
+use procyard_core::ErrorCode;
 use procyard_supervisor::{READ_MAX, ReadFrom, ReadRequest, Snapshot, StreamFilter, SupervisorError};
 use procyard_tools::stream_filter;
 use tokio_util::sync::CancellationToken;
 
 use super::call::Call;
+use super::ending::{END, Ending, takes_trailers};
 use super::problem::Problem;
+use super::range::{Range, content};
 use super::reading::{Piece, Reading};
 use super::service::Reached;
 
@@ -27,10 +32,8 @@ pub(crate) async fn logs(call: Call) -> Result<Response, Problem> {
         return Err(Problem::argument("tail_lines", "give at most one of cursor, head_lines and tail_lines"));
     }
     let snapshot = process.snapshot()?;
-    let range = match call.parts.headers.get(header::RANGE).map(HeaderValue::to_str) {
-        Some(Ok(text)) => Range::parse(text),
-        _ => None,
-    };
+    let range = Range::asked(&call.parts.method, &call.parts.headers)
+        .map_err(|_| Problem::unreadable_range(snapshot.total_bytes))?;
     match range {
         Some(_) if query != LogsQuery::default() => Err(Problem::argument("Range", "goes with no query")),
         Some(range) => ranged(&call, &process, &snapshot, range).await,
@@ -56,22 +59,29 @@ async fn whole(
     } else {
         Reading::up_to(supervisor, owner, handle, streams, begin, snapshot.total_bytes.max(begin))
     };
-    let sent = Sending { reading, lines: query.head_lines, stop: call.service.stop.clone(), over: false };
-    let mut response = Response::new(Body::from_stream(sent.stream()));
+    let trailers = takes_trailers(&call.parts.headers);
+    let sent = Sending { trailers, lines: query.head_lines, ..Sending::new(reading, call) };
+    let mut response = Response::new(sent.body());
     describe(&mut response, snapshot, begin);
+    if trailers {
+        response.headers_mut().insert(header::TRAILER, HeaderValue::from(END));
+    }
     Ok(response)
 }
 
-/// Where a response begins: where it is asked to, or where the first byte after that is retained.
+/// Where a response begins: where it is asked to, or with the oldest byte that is retained. An error where just that is missing:
+/// there is no response yet that could break off.
 async fn begin(process: &Reached, from: ReadFrom, streams: StreamFilter) -> Result<u64, Problem> {
     // The beginning of a tail is found by reading it.
     let max_bytes = if matches!(from, ReadFrom::Cursor(_)) { 1 } else { READ_MAX };
     let request = ReadRequest { from, max_bytes, streams };
     let read = process.supervisor().read(process.owner, &process.handle, request).await;
     match (read, from) {
+        (Ok((page, _)), ReadFrom::Cursor(cursor)) => {
+            let (from, until) = (cursor.max(page.retained_from), page.start_cursor);
+            if from < until { Err(SupervisorError::Damaged { from, until }.into()) } else { Ok(from) }
+        }
         (Ok((page, _)), _) => Ok(page.start_cursor),
-        // Damaged just there: the response says so when it gets there.
-        (Err(SupervisorError::Damaged { .. }), ReadFrom::Cursor(cursor)) => Ok(cursor),
         (Err(error), _) => Err(error.into()),
     }
 }
@@ -84,24 +94,23 @@ async fn ranged(
 ) -> Result<Response, Problem> {
     let total = snapshot.total_bytes;
     let (from, until) = range.of(total).ok_or_else(|| {
-        Problem::range(format!("the output ends at {total}; a range begins before that"), total)
+        let message = format!("the output ends at {total}; a range has bytes before that");
+        Problem::range(ErrorCode::CursorAhead, message, total)
     })?;
     let begin = begin(process, ReadFrom::Cursor(from), StreamFilter::Both).await?;
     if begin >= until {
-        let message = format!("the output is retained from {begin}");
-        return Err(Problem::range(message, total));
+        let message = format!("all of this range has fallen out; the output is retained from {begin}");
+        return Err(Problem::range(ErrorCode::CursorGap, message, total));
     }
     let (supervisor, owner, handle) = (process.supervisor(), process.owner, process.handle);
     let reading = Reading::up_to(supervisor, owner, handle, StreamFilter::Both, begin, until);
-    let sent = Sending { reading, lines: None, stop: call.service.stop.clone(), over: false };
-    let mut response = Response::new(Body::from_stream(sent.stream()));
+    let mut response = Response::new(Sending::new(reading, call).body());
     *response.status_mut() = StatusCode::PARTIAL_CONTENT;
     describe(&mut response, snapshot, begin);
     // Of a process that goes on nobody knows the length.
-    let length = if snapshot.state.is_terminal() { total.to_string() } else { "*".to_owned() };
-    let content = format!("bytes {begin}-{}/{length}", until - 1);
+    let length = snapshot.state.is_terminal().then_some(total);
     let headers = response.headers_mut();
-    if let Ok(content) = HeaderValue::from_str(&content) {
+    if let Some(content) = content(begin, until, length) {
         headers.insert(header::CONTENT_RANGE, content);
     }
     headers.insert(header::CONTENT_LENGTH, (until - begin).into());
@@ -122,36 +131,51 @@ struct Sending {
     reading: Reading,
     /// How many more lines, where that is limited.
     lines: Option<u64>,
+    /// Whether its end is told in a trailer.
+    trailers: bool,
     stop: CancellationToken,
     over: bool,
 }
 
 impl Sending {
-    fn stream(self) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
+    fn new(reading: Reading, call: &Call) -> Self {
+        Self { reading, lines: None, trailers: false, stop: call.service.stop.clone(), over: false }
+    }
+
+    fn body(self) -> Body {
+        Body::new(StreamBody::new(Box::pin(self.frames())))
+    }
+
+    fn frames(self) -> impl Stream<Item = io::Result<Frame<Bytes>>> + Send + 'static {
         stream::unfold(self, |mut sending| async move {
-            let next = sending.next().await;
-            sending.over |= !matches!(next, Some(Ok(_)));
-            next.map(|next| (next, sending))
+            if sending.over {
+                return None;
+            }
+            let frame = match sending.next().await {
+                Ok(bytes) => Ok(Frame::data(bytes)),
+                Err(ending) => {
+                    sending.over = true;
+                    ending.last_frame(sending.trailers)?
+                }
+            };
+            Some((frame, sending))
         })
     }
 
-    async fn next(&mut self) -> Option<io::Result<Bytes>> {
-        if self.over || self.lines == Some(0) {
-            return None;
+    async fn next(&mut self) -> Result<Bytes, Ending> {
+        if self.lines == Some(0) {
+            return Err(Ending::Complete);
         }
         let piece = tokio::select! {
             biased;
             piece = self.reading.next() => piece,
-            () = self.stop.cancelled() => return Some(Err(io::Error::other("the service is being shut down"))),
+            () = self.stop.cancelled() => return Err(Ending::ShuttingDown),
         };
         match piece {
-            Ok(Piece::Bytes(bytes)) => Some(Ok(self.cut(bytes))),
-            Ok(Piece::Gap { from, until }) => {
-                let message = format!("the output from {from} to {until} is not retained");
-                Some(Err(io::Error::other(message)))
-            }
-            Ok(Piece::End(_)) => None,
-            Err(error) => Some(Err(io::Error::other(error))),
+            Ok(Piece::Bytes(bytes)) => Ok(self.cut(bytes)),
+            Ok(Piece::Gap { .. }) => Err(Ending::Gap),
+            Ok(Piece::End(_)) => Err(Ending::Complete),
+            Err(error) => Err(Ending::of(&error, self.stop.is_cancelled())),
         }
     }
 
@@ -165,65 +189,5 @@ impl Sending {
             }
         }
         bytes
-    }
-}
-
-/// One range of bytes (RFC 9110, section 14). Several, and other units, are passed over, as a server may.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Range {
-    /// From here to there, both included.
-    Between(u64, u64),
-    /// From here to the end.
-    From(u64),
-    /// So many at the end.
-    Last(u64),
-}
-
-impl Range {
-    fn parse(text: &str) -> Option<Self> {
-        let (first, last) = text.trim().strip_prefix("bytes=")?.trim().split_once('-')?;
-        match (first.trim(), last.trim()) {
-            ("", last) => Some(Self::Last(last.parse().ok()?)),
-            (first, "") => Some(Self::From(first.parse().ok()?)),
-            (first, last) => {
-                let (first, last) = (first.parse().ok()?, last.parse().ok()?);
-                (first <= last).then_some(Self::Between(first, last))
-            }
-        }
-    }
-
-    /// The first byte and the one behind the last, of so many; `None` where it begins behind all of them.
-    fn of(self, total: u64) -> Option<(u64, u64)> {
-        let (from, until) = match self {
-            Self::Between(first, last) => (first, last.saturating_add(1).min(total)),
-            Self::From(first) => (first, total),
-            Self::Last(count) => (total.saturating_sub(count), total),
-        };
-        (from < until).then_some((from, until))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Range;
-
-    #[test]
-    fn a_range_is_of_what_there_is() {
-        for (text, expect) in [
-            ("bytes=0-0", Some((0, 1))),
-            ("bytes=2-5", Some((2, 6))),
-            ("bytes=2-500", Some((2, 10))),
-            ("bytes=4-", Some((4, 10))),
-            ("bytes=-3", Some((7, 10))),
-            ("bytes=-300", Some((0, 10))),
-            ("bytes=10-", None),
-            ("bytes=-0", None),
-        ] {
-            assert_eq!(Range::parse(text).and_then(|range| range.of(10)), expect, "{text}");
-        }
-        for text in ["bytes=5-2", "bytes=1-2,4-5", "lines=1-2", "bytes=a-b", "bytes=-", "bytes"] {
-            assert_eq!(Range::parse(text), None, "{text}");
-        }
-        assert_eq!(Range::From(0).of(0), None);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use procyard_api::http::{InboxNotification, NotificationPage, NotificationQuery};
+use procyard_api::http::{InboxNotification, NoArguments, NotificationPage, NotificationQuery};
 use procyard_api::{Notification, NotificationKind};
 use procyard_core::{NotificationId, Owner};
 use procyard_journal::{Delivery, InboxEntry, NotificationKind as Recorded};
@@ -79,6 +79,7 @@ fn shown_as(session: &OpenSession, owner: Owner, entry: InboxEntry) -> InboxNoti
 pub(crate) async fn acknowledge(call: Call) -> Result<Response, Problem> {
     let owner = call.caller.owner().ok_or_else(invalid)?;
     let id = call.notification_id()?;
+    let NoArguments {} = call.body()?;
     let session = call.own_session().await?;
     let marked = session.journal(move |journal| journal.acknowledge(owner, &[id])).await?;
     if marked.known == 0 {

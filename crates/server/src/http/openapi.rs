@@ -1,4 +1,5 @@
-//! The `OpenAPI` 3.1 document, made of the table of routes and the schemas of the types that they take and answer.
+//! The `OpenAPI` 3.1 document, made of the table of routes and the schemas of the types that they take and answer. What is
+//! below `/v1/mcp` has a document of its own and is described in `openapi_mcp`.
 //!
 //! Not for validating: what a route takes is checked against the same schemas where it is called.
 
@@ -13,8 +14,9 @@ use serde_json::{Map, Value, json};
 
 use super::call::Call;
 use super::caller::Access;
+use super::openapi_mcp;
 use super::problem::Problem;
-use super::route::{Content, Named, Route};
+use super::route::{Content, Header, Named, Route};
 use super::routes::ROUTES;
 use super::tool;
 
@@ -32,6 +34,7 @@ pub fn document() -> Value {
         let method = route.method.as_str().to_ascii_lowercase();
         paths.entry(route.path).or_default().insert(method, operation(route, &mut schemas));
     }
+    paths.insert(openapi_mcp::PATH, openapi_mcp::operations());
     // What is in streams and messages, and in no response as a whole.
     for named in [
         Named::sent::<EventRecord>(),
@@ -52,7 +55,8 @@ pub fn document() -> Value {
             "version": env!("CARGO_PKG_VERSION"),
             "description": "Supervises long-running commands. A token is the authority of one loop of one session, and sees \
                 what is its own; the admin token opens sessions and sees everything. On the Unix socket a peer of the \
-                service's own user needs no token and is the administrator. Below /v1/mcp is the Model Context Protocol."
+                service's own user needs no token and is the administrator. Every error has the body ErrorBody, but for those of \
+                /v1/mcp. A head of more than 64 KiB or 100 headers is answered with 431, or its connection is closed."
         },
         "servers": [{ "url": "/" }],
         "security": [{ "token": [] }],
@@ -75,6 +79,9 @@ fn operation(route: &Route, schemas: &mut Map<String, Value>) -> Value {
             }
             Content::Bytes(media_type) => response["content"] = json!({ *media_type: {} }),
         }
+        if !answer.headers.is_empty() {
+            response["headers"] = headers(&answer.headers);
+        }
         responses.insert(answer.status.to_string(), response);
     }
     for status in route.error_statuses() {
@@ -83,6 +90,7 @@ fn operation(route: &Route, schemas: &mut Map<String, Value>) -> Value {
     let mut operation = json!({
         "operationId": route.name,
         "summary": route.summary,
+        "description": serves(route.access),
         "parameters": parameters(route),
         "responses": responses,
     });
@@ -141,24 +149,58 @@ fn path_parameter(name: &str) -> Value {
     json!({ "name": name, "in": "path", "required": true, "schema": schema })
 }
 
+/// Whom a route serves, in words.
+fn serves(access: Access) -> &'static str {
+    match access {
+        Access::Public => "For everybody.",
+        Access::Any => "For a loop, of what is its own, and for the administrator.",
+        Access::Loop => "For a loop.",
+        Access::Admin => "For the administrator.",
+    }
+}
+
+fn headers(headers: &[Header]) -> Value {
+    let described = headers.iter().map(|header| {
+        let Header { name, description, schema, always } = header;
+        let header = json!({ "description": description, "required": always, "schema": schema });
+        ((*name).to_owned(), header)
+    });
+    Value::Object(described.collect())
+}
+
+/// An error that [`Problem`] answers.
 fn error(status: u16) -> Value {
     let description = match status {
-        400 => "An argument is wrong, or the body is not JSON.",
+        400 => "An argument is wrong, or the body is not JSON, or has a name twice.",
         401 => "No token, none that is valid, or none for this route.",
         404 => "There is no such thing, or it is not yours: the two cannot be told apart.",
+        405 => "The answer to any other method of this path.",
         409 => "It conflicts with what is there.",
         413 => "The body is too long.",
-        416 => "The cursor or range lies where there is no output.",
+        416 => "The cursor, record or range lies where there is nothing, or the `Range` does not read.",
         422 => "The body does not fit its schema.",
-        429 => "A quota is exhausted; `Retry-After` where waiting can help.",
+        429 => "A quota is exhausted.",
         503 => "The service or the session is being shut down, or its storage cannot be used.",
         _ => "A fault of procyard's own.",
     };
     let schema = json!({ "$ref": "#/components/schemas/ErrorBody" });
     let mut response =
         json!({ "description": description, "content": { "application/json": { "schema": schema } } });
-    if matches!(status, 429 | 503) {
-        response["headers"] = json!({ "Retry-After": { "schema": { "type": "integer" } } });
+    if let Some(header) = header_of(status) {
+        response["headers"] = headers(&[header]);
     }
     response
+}
+
+/// The header that goes with an error of this status.
+fn header_of(status: u16) -> Option<Header> {
+    Some(match status {
+        401 => Header::text("WWW-Authenticate", "`Bearer`."),
+        405 => Header::text("Allow", "The methods of this path."),
+        416 => {
+            Header::text("Content-Range", "Of a range: how long the output is, as `bytes */100`.").sometimes()
+        }
+        429 | 503 => Header::number("Retry-After", "Seconds, where waiting can help.").sometimes(),
+        _ => return None,
+    })
 }

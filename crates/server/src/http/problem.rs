@@ -77,10 +77,23 @@ impl Problem {
         error.effects(Effects::Unknown).into()
     }
 
-    /// The range begins behind the last byte of a stream of this length.
-    pub(crate) fn range(message: String, total_bytes: u64) -> Self {
-        let error = PublicError::new(ErrorCode::CursorAhead, message).field("Range");
-        Self { range: Some(format!("bytes */{total_bytes}")), ..error.into() }
+    /// The range has nothing of a stream of this length.
+    pub(crate) fn range(code: ErrorCode, message: impl Into<String>, total_bytes: u64) -> Self {
+        let error = PublicError::new(code, message).field("Range");
+        let status = StatusCode::RANGE_NOT_SATISFIABLE;
+        Self { status, error, range: Some(format!("bytes */{total_bytes}")) }
+    }
+
+    /// The range does not read, which is the same answer (RFC 9110, section 15.5.17).
+    pub(crate) fn unreadable_range(total_bytes: u64) -> Self {
+        let message = "is one range of bytes, as `bytes=0-99`, `bytes=100-` or `bytes=-100`";
+        Self::range(ErrorCode::InvalidArguments, message, total_bytes)
+    }
+
+    /// Whoever reads the journal has seen more than there is of it.
+    pub(crate) fn ahead_of_journal(field: &str) -> Self {
+        let message = "lies behind the last record of this journal; read again from the beginning";
+        PublicError::new(ErrorCode::CursorAhead, message).field(field).into()
     }
 
     /// The error as a socket that cannot carry a status tells it.
@@ -203,6 +216,9 @@ mod tests {
         assert!(!headers(full.clone().into()).contains_key(header::RETRY_AFTER));
         assert_eq!(headers(full.retryable().into())[header::RETRY_AFTER], "1");
         assert_eq!(headers(Problem::unauthenticated("who?"))[header::WWW_AUTHENTICATE], "Bearer");
-        assert_eq!(headers(Problem::range("no".to_owned(), 7))[header::CONTENT_RANGE], "bytes */7");
+        assert_eq!(
+            headers(Problem::range(ErrorCode::CursorGap, "no", 7))[header::CONTENT_RANGE],
+            "bytes */7"
+        );
     }
 }

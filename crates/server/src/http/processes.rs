@@ -4,7 +4,7 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
-use procyard_api::http::{ProcessPage, ProcessQuery, ResizeBody, StartReply};
+use procyard_api::http::{NoArguments, ProcessPage, ProcessQuery, ResizeBody, StartReply};
 use procyard_api::{
     BashArguments, BashResult, InputArguments, ListArguments, OutputArguments, StopArguments,
 };
@@ -102,7 +102,7 @@ fn everybodys(call: &Call, query: &ProcessQuery) -> Result<Vec<Snapshot>, Proble
     };
     let mut found = Vec::new();
     for session in sessions {
-        let supervisor = session.supervisor();
+        let supervisor = session.overseer();
         found.extend(supervisor.owners().into_iter().flat_map(|owner| supervisor.list(owner)));
     }
     found.sort_by_key(|snapshot| std::cmp::Reverse((snapshot.created_at, snapshot.sequence)));
@@ -151,6 +151,7 @@ pub(crate) async fn stop(call: Call) -> Result<Response, Problem> {
 
 pub(crate) async fn kill(call: Call) -> Result<Response, Problem> {
     let process = call.process().await?;
+    let NoArguments {} = call.body()?;
     let arguments = json!({ "process_id": process.handle, "mode": "kill" });
     tool::call_about(&process, "ProcessStop", arguments).await
 }

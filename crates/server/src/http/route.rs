@@ -72,6 +72,29 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) description: &'static str,
     pub(crate) content: Content,
+    pub(crate) headers: Vec<Header>,
+}
+
+/// A header that a response has, always or sometimes.
+pub(crate) struct Header {
+    pub(crate) name: &'static str,
+    pub(crate) description: &'static str,
+    pub(crate) schema: Value,
+    pub(crate) always: bool,
+}
+
+impl Header {
+    pub(crate) fn text(name: &'static str, description: &'static str) -> Self {
+        Self { name, description, schema: json!({ "type": "string" }), always: true }
+    }
+
+    pub(crate) fn number(name: &'static str, description: &'static str) -> Self {
+        Self { schema: json!({ "type": "integer", "minimum": 0 }), ..Self::text(name, description) }
+    }
+
+    pub(crate) fn sometimes(self) -> Self {
+        Self { always: false, ..self }
+    }
 }
 
 pub(crate) struct Route {
@@ -137,7 +160,15 @@ impl Route {
     }
 
     fn answer(mut self, status: u16, description: &'static str, content: Content) -> Self {
-        self.answers.push(Answer { status, description, content });
+        self.answers.push(Answer { status, description, content, headers: Vec::new() });
+        self
+    }
+
+    /// A header of the answer that was named last.
+    pub(crate) fn with(mut self, header: Header) -> Self {
+        if let Some(answer) = self.answers.last_mut() {
+            answer.headers.push(header);
+        }
         self
     }
 
@@ -169,7 +200,7 @@ impl Route {
 
     /// Every status of an error that this route answers.
     pub(crate) fn error_statuses(&self) -> Vec<u16> {
-        let mut statuses = vec![400, 500, 503];
+        let mut statuses = vec![400, 405, 500, 503];
         if self.access != Access::Public {
             statuses.push(401);
         }

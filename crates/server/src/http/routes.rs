@@ -8,16 +8,16 @@ use std::sync::LazyLock;
 use axum::http::Method;
 use procyard_api::http::{
     AttachQuery, ContainmentReport, CreateLoop, CreateSession, EventPage, EventQuery, EventStreamQuery,
-    Health, InvokeReply, InvokeRequest, LogsQuery, LoopCreated, NotificationPage, NotificationQuery,
-    ProcessCounts, ProcessDetails, ProcessPage, ProcessQuery, RecoveryReport, ResizeBody, SessionCreated,
-    SessionInfo, SessionList, StartReply, ToolList,
+    Health, InvokeReply, InvokeRequest, LogsQuery, LoopCreated, NoArguments, NotificationPage,
+    NotificationQuery, ProcessCounts, ProcessDetails, ProcessPage, ProcessQuery, RecoveryReport, ResizeBody,
+    SessionCreated, SessionInfo, SessionList, StartReply, ToolList,
 };
 use procyard_api::{
     BashArguments, InputArguments, InputResult, OutputArguments, OutputResult, StopArguments, StopResult,
 };
 
 use super::caller::Access::{Admin, Any, Loop, Public};
-use super::route::Route;
+use super::route::{Header, Route};
 use super::{
     attach, diagnostics, events, invoke, logs, metrics, notifications, openapi, processes, sessions, stream,
 };
@@ -59,7 +59,7 @@ fn session_routes() -> Vec<Route> {
             |call| Box::pin(sessions::create_loop(call)))
             .body::<CreateLoop>()
             .json::<LoopCreated>(201, "The loop and its token.")
-            .errors(&[404]),
+            .errors(&[404, 409]),
         Route::new(Method::DELETE, "/v1/sessions/{session_id}/loops/{loop_id}", "delete_loop", Admin,
             "Close a loop for good: stop its processes and prove them gone, and revoke its tokens.",
             |call| Box::pin(sessions::delete_loop(call)))
@@ -74,8 +74,9 @@ fn process_routes() -> Vec<Route> {
             "Start a command: the arguments of Bash, with `background` true unless it is given as false.",
             |call| Box::pin(processes::start(call)))
             .body::<BashArguments>()
-            .header("Idempotency-Key", "The same key with the same body gives the process that it started before.")
-            .json::<StartReply>(201, "The process; `Location` is where to find it.")
+            .header("Idempotency-Key", "The same key with the same body gives the process that it started before, also one whose start failed.")
+            .json::<StartReply>(201, "The process.")
+            .with(Header::text("Location", "Where to find it."))
             .errors(&[404, 409, 429]),
         Route::new(Method::GET, "/v1/processes", "list_processes", Any,
             "List processes, running and retained, newest first.",
@@ -96,12 +97,26 @@ fn process_routes() -> Vec<Route> {
             .query_of_tool::<OutputArguments>("OutputQuery", &["process_id", "process_ids", "cursors"])
             .json::<OutputResult>(200, "What was read."),
         Route::new(Method::GET, "/v1/processes/{process_id}/logs", "read_logs", Any,
-            "Stream the exact bytes of the output. `procyard-start-cursor` says where they begin.",
+            "Stream the exact bytes of the output. A response that meets bytes that are missing, or ends before it has everything, \
+             breaks off.",
             |call| Box::pin(logs::logs(call)))
             .query::<LogsQuery>()
-            .header("Range", "One range of bytes of the combined stream, as `bytes=0-99`. Not with a query.")
-            .bytes(200, "application/octet-stream", "The bytes. The response breaks off where some are not retained.")
-            .bytes(206, "application/octet-stream", "The bytes of the range that are retained; see `Content-Range`."),
+            .header("Range", "One range of bytes of the combined stream, as `bytes=0-99`. Not with a query. Several ranges, and \
+                other units, are passed over: the answer is a 200.")
+            .header("TE", "With `trailers` a response that ends early does not break off: the trailer `procyard-end` says why.")
+            .bytes(200, "application/octet-stream", "The bytes.")
+            .with(Header::number("procyard-start-cursor", "The cursor of the first byte, as far as it is there."))
+            .with(Header::number("procyard-total-bytes", "How many bytes had been printed."))
+            .with(Header::text("procyard-status", "The state of the process."))
+            .with(Header::text("Accept-Ranges", "`bytes`."))
+            .with(Header::text("Trailer", "`procyard-end`, to a client that takes trailers: `complete`, `shutting_down`, \
+                `session_closed`, `removed`, `gap` or `unavailable`.").sometimes())
+            .bytes(206, "application/octet-stream", "The bytes of the range that are retained.")
+            .with(Header::text("Content-Range", "Which bytes these are: fewer than asked for where some have fallen out."))
+            .with(Header::number("procyard-start-cursor", "The cursor of the first byte."))
+            .with(Header::number("procyard-total-bytes", "How many bytes had been printed."))
+            .with(Header::text("procyard-status", "The state of the process."))
+            .with(Header::text("Accept-Ranges", "`bytes`.")),
         Route::new(Method::POST, "/v1/processes/{process_id}/input", "write_input", Any,
             "Write to a process: the arguments of ProcessInput.",
             |call| Box::pin(processes::input(call)))
@@ -120,6 +135,7 @@ fn process_routes() -> Vec<Route> {
         Route::new(Method::POST, "/v1/processes/{process_id}/kill", "kill_process", Any,
             "Kill a process with everything it started, at once.",
             |call| Box::pin(processes::kill(call)))
+            .body::<NoArguments>()
             .json::<StopResult>(200, "How it ended."),
         Route::new(Method::GET, "/v1/processes/{process_id}/attach", "attach_process", Any,
             "A WebSocket: bytes both ways as binary messages, and JSON as text messages (schemas AttachCommand and \
@@ -143,12 +159,12 @@ fn event_routes() -> Vec<Route> {
             |call| Box::pin(events::of_process(call)))
             .query::<EventQuery>()
             .json::<EventPage>(200, "A page of records.")
-            .errors(&[404]),
+            .errors(&[404, 416]),
         Route::new(Method::GET, "/v1/events", "list_events", Any, "Read what the journal recorded.",
             |call| Box::pin(events::all(call)))
             .query::<EventQuery>()
             .json::<EventPage>(200, "A page of records.")
-            .errors(&[404]),
+            .errors(&[404, 416]),
         Route::new(Method::GET, "/v1/processes/{process_id}/events/stream", "stream_process_events", Any,
             "Follow a process as server-sent events (schemas EventRecord, OutputSample, LagNotice and StreamEnd). Ends after \
              the end of the process.",
@@ -157,14 +173,14 @@ fn event_routes() -> Vec<Route> {
             .header("Last-Event-ID", LAST_EVENT_ID)
             .bytes(200, EVENT_STREAM, "The events.")
             .nothing(204, "The process has ended, and everything of it was seen: do not connect again.")
-            .errors(&[404]),
+            .errors(&[404, 416]),
         Route::new(Method::GET, "/v1/events/stream", "stream_events", Any,
             "Follow everything as server-sent events (schemas EventRecord, OutputSample, LagNotice and StreamEnd).",
             |call| Box::pin(stream::all(call)))
             .query::<EventStreamQuery>()
             .header("Last-Event-ID", LAST_EVENT_ID)
             .bytes(200, EVENT_STREAM, "The events.")
-            .errors(&[404]),
+            .errors(&[404, 416]),
         Route::new(Method::GET, "/v1/notifications", "list_notifications", Loop,
             "Read the inbox: what is not acknowledged. Waits for something on request.",
             |call| Box::pin(notifications::list(call)))
@@ -173,6 +189,7 @@ fn event_routes() -> Vec<Route> {
         Route::new(Method::POST, "/v1/notifications/{notification_id}/ack", "acknowledge_notification", Loop,
             "Acknowledge a notification: it is not shown again.",
             |call| Box::pin(notifications::acknowledge(call)))
+            .body::<NoArguments>()
             .nothing(204, "It is acknowledged.")
             .errors(&[404]),
     ]

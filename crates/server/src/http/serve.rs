@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use axum::{Extension, Router};
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::admin_token::AdminToken;
 use super::caller::Peer;
@@ -32,6 +34,9 @@ const HEADERS_MAX: usize = 100;
 
 /// What connections get to end by themselves once the service is stopped.
 const LEAVE_GRACE: Duration = Duration::from_secs(3);
+
+/// How long a connection without a request is kept open for one then.
+const FIRST_REQUEST: Duration = Duration::from_secs(1);
 
 /// How long nothing is accepted when the system has no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -55,7 +60,8 @@ pub enum ServiceError {
 }
 
 /// Serves on these listeners until `stop` is cancelled; then accepts no more work, ends streams with a reason, gives calls
-/// under way a moment, closes connections, and closes all sessions of the host. Returns when all of that is done, which is
+/// under way a moment, closes connections, and closes all sessions of the host. Whoever comes while that goes on is still
+/// answered, with 503; the listeners are closed when nothing is left to ask for. Returns when all of that is done, which is
 /// bounded by a few seconds and by what closing the sessions takes.
 ///
 /// Not cancellation safe: dropped, it leaves the sessions open.
@@ -74,57 +80,89 @@ pub async fn serve(
     let service =
         Arc::new(Service::new(Arc::clone(&host), admin_token, tokens, idle_timeout, mcp, stop.clone()));
     let router = router(&service);
-    let places = Arc::new(Semaphore::new(max_connections.max(1)));
+    let door = Door {
+        service: Arc::clone(&service),
+        router,
+        places: Arc::new(Semaphore::new(max_connections.max(1))),
+        late: TaskTracker::new(),
+        shut: CancellationToken::new(),
+    };
     let mut accepting = JoinSet::new();
     for listener in listeners {
-        accepting.spawn(accept(listener, Arc::clone(&service), router.clone(), Arc::clone(&places)));
+        accepting.spawn(door.clone().accept(listener));
     }
     stop.cancelled().await;
-    while accepting.join_next().await.is_some() {}
     service.tasks.close();
     if tokio::time::timeout(2 * LEAVE_GRACE, service.tasks.wait()).await.is_err() {
         tracing::warn!("some connections did not end in time");
     }
-    match host.close_all().await {
-        0 => Ok(()),
-        survivors => Err(ServiceError::Survivors(survivors)),
-    }
+    let survivors = host.close_all().await;
+    door.shut.cancel();
+    while accepting.join_next().await.is_some() {}
+    door.late.close();
+    // Each of them is bounded by itself.
+    door.late.wait().await;
+    if survivors == 0 { Ok(()) } else { Err(ServiceError::Survivors(survivors)) }
 }
 
-async fn accept(listener: Listener, service: Arc<Service>, router: Router, places: Arc<Semaphore>) {
-    let stop = service.stop.clone();
-    loop {
-        let accepted = tokio::select! {
-            biased;
-            () = stop.cancelled() => return,
-            accepted = listener.accept() => accepted,
-        };
-        match accepted {
-            Ok((stream, peer)) => {
-                // One that is accepted and has no place is not read from; behind it nothing is accepted here.
-                let place = tokio::select! {
-                    biased;
-                    () = stop.cancelled() => return,
-                    place = Arc::clone(&places).acquire_owned() => place,
-                };
-                let serving = connection(stream, peer, Arc::clone(&service), router.clone());
-                service.tasks.spawn(async move {
-                    let _place = place;
-                    serving.await;
-                });
-            }
-            Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
+/// What connections come through.
+#[derive(Clone)]
+struct Door {
+    service: Arc<Service>,
+    router: Router,
+    places: Arc<Semaphore>,
+    /// Owns the connections that come once the service is stopped.
+    late: TaskTracker,
+    /// Cancelled when nobody is let in any more.
+    shut: CancellationToken,
+}
+
+impl Door {
+    async fn accept(self, listener: Listener) {
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = self.shut.cancelled() => return,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, peer)) => {
+                    // One that is accepted and has no place is not read from; behind it nothing is accepted here.
+                    let place = tokio::select! {
+                        biased;
+                        () = self.shut.cancelled() => return,
+                        place = Arc::clone(&self.places).acquire_owned() => place,
+                    };
+                    let late = self.service.stop.is_cancelled();
+                    let tasks = if late { &self.late } else { &self.service.tasks };
+                    let serving = connection(stream, peer, Arc::clone(&self.service), self.router.clone());
+                    tasks.spawn(async move {
+                        let _place = place;
+                        serving.await;
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
             }
         }
     }
 }
 
+/// Serves one connection until it ends, or has had its grace after the service was stopped.
 async fn connection(stream: Box<dyn Connection>, peer: Peer, service: Arc<Service>, router: Router) {
     let _held = service.metrics.connection();
     let stream = TokioIo::new(Stalled::new(stream, service.idle_timeout));
-    let served = TowerToHyperService::new(router.layer(Extension(peer)));
+    let routed = TowerToHyperService::new(router.layer(Extension(peer)));
+    let begun = CancellationToken::new();
+    let served = {
+        let begun = begun.clone();
+        service_fn(move |request| {
+            begun.cancel();
+            routed.call(request)
+        })
+    };
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(service.idle_timeout)
@@ -135,9 +173,15 @@ async fn connection(stream: Box<dyn Connection>, peer: Peer, service: Arc<Servic
         .serve_connection(stream, served)
         .with_upgrades();
     tokio::pin!(connection);
+    let stopped = async {
+        service.stop.cancelled().await;
+        // A client that has only just come has its first request on the way, and is answered.
+        let _ = tokio::time::timeout(FIRST_REQUEST, begun.cancelled()).await;
+    };
     let ended = tokio::select! {
+        biased;
         ended = connection.as_mut() => ended,
-        () = service.stop.cancelled() => {
+        () = stopped => {
             connection.as_mut().graceful_shutdown();
             match tokio::time::timeout(LEAVE_GRACE, connection).await {
                 Ok(ended) => ended,

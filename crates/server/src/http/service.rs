@@ -43,8 +43,11 @@ pub(crate) struct Service {
 /// An open session, with what the service keeps of it.
 pub(crate) struct OpenSession {
     session: Arc<dyn HostedSession>,
-    /// Guards the toolboxes; held for a lookup or the making of one, which waits for nothing.
-    toolboxes: Mutex<HashMap<LoopId, Arc<Toolbox>>>,
+    /// The supervisor as the administrator sees it.
+    overseer: Supervisor,
+    /// Guards the toolboxes, by loop and by whether they oversee it; held for a lookup or the making of one, which waits for
+    /// nothing.
+    toolboxes: Mutex<HashMap<(LoopId, bool), Arc<Toolbox>>>,
     /// Changes when an inbox of the session does.
     pub(crate) inbox: Arc<watch::Sender<()>>,
 }
@@ -63,7 +66,8 @@ impl OpenSession {
                 "the inbox of a session is watched by somebody else; long polls of it last their time"
             );
         }
-        Self { session, toolboxes: Mutex::default(), inbox }
+        let overseer = session.supervisor().overseeing();
+        Self { session, overseer, toolboxes: Mutex::default(), inbox }
     }
 
     pub(crate) fn hosted(&self) -> &dyn HostedSession {
@@ -78,16 +82,30 @@ impl OpenSession {
         self.supervisor().session()
     }
 
+    /// The supervisor for the administrator, who also sees what closed loops have left.
+    pub(crate) fn overseer(&self) -> &Supervisor {
+        &self.overseer
+    }
+
     /// The tools of a loop of this session.
     pub(crate) fn toolbox(&self, owner: Owner) -> Arc<Toolbox> {
+        self.kept_toolbox((owner.loop_id, false), || self.session.toolbox(owner))
+    }
+
+    /// The tools with which the administrator looks at what a loop has.
+    pub(crate) fn overseeing_toolbox(&self, owner: Owner) -> Arc<Toolbox> {
+        self.kept_toolbox((owner.loop_id, true), || self.session.toolbox(owner).overseeing())
+    }
+
+    fn kept_toolbox(&self, place: (LoopId, bool), make: impl FnOnce() -> Toolbox) -> Arc<Toolbox> {
         let mut toolboxes = self.toolboxes.lock().unwrap_or_else(PoisonError::into_inner);
-        let toolbox = toolboxes.entry(owner.loop_id).or_insert_with(|| Arc::new(self.session.toolbox(owner)));
-        Arc::clone(toolbox)
+        Arc::clone(toolboxes.entry(place).or_insert_with(|| Arc::new(make())))
     }
 
     /// Lets go of what is kept of a loop that is closed.
     pub(crate) fn forget(&self, owner: Owner) {
-        self.toolboxes.lock().unwrap_or_else(PoisonError::into_inner).remove(&owner.loop_id);
+        let mut toolboxes = self.toolboxes.lock().unwrap_or_else(PoisonError::into_inner);
+        toolboxes.retain(|(loop_id, _), _| *loop_id != owner.loop_id);
     }
 
     /// Reads from or writes to the journal, on a blocking thread.
@@ -119,7 +137,15 @@ pub(crate) struct Reached {
 
 impl Reached {
     pub(crate) fn supervisor(&self) -> &Supervisor {
-        self.session.supervisor()
+        if self.by_admin { self.session.overseer() } else { self.session.supervisor() }
+    }
+
+    pub(crate) fn toolbox(&self) -> Arc<Toolbox> {
+        if self.by_admin {
+            self.session.overseeing_toolbox(self.owner)
+        } else {
+            self.session.toolbox(self.owner)
+        }
     }
 
     pub(crate) fn snapshot(&self) -> Result<Snapshot, SupervisorError> {

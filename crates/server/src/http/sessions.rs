@@ -52,7 +52,7 @@ pub(crate) fn get(call: &Call) -> Result<Response, Problem> {
 }
 
 fn look(service: &Service, session: &OpenSession) -> SessionInfo {
-    let supervisor = session.supervisor();
+    let supervisor = session.overseer();
     let blank = |loop_id, tokens| LoopInfo { loop_id, tokens, running: 0, retained: 0 };
     let mut loops: BTreeMap<LoopId, LoopInfo> = service
         .tokens
@@ -111,6 +111,10 @@ pub(crate) async fn create_loop(call: Call) -> Result<Response, Problem> {
     let asked: CreateLoop = call.body()?;
     let session = call.service.session(call.session_id()?)?;
     let owner = Owner { session: session.id(), loop_id: asked.loop_id.unwrap_or_else(new_loop) };
+    if session.supervisor().is_closed(owner) {
+        let message = "this loop was closed; leave `loop_id` out to make another";
+        return Err(PublicError::new(ErrorCode::Conflict, message).field("loop_id").into());
+    }
     let token = mint(&call.service, owner).await?;
     tool::json(StatusCode::CREATED, &LoopCreated { loop_id: owner.loop_id, token })
 }

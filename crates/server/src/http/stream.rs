@@ -40,7 +40,8 @@ async fn follow(
     query: &EventStreamQuery,
     default: Option<u64>,
 ) -> Result<Response, Problem> {
-    let after = last_seen(call)?.or(query.after_seq).or(default);
+    let seen = last_seen(call)?.map(|seen| (seen, "Last-Event-ID"));
+    let after = seen.or(query.after_seq.or(default).map(|after| (after, "after_seq")));
     let service = &call.service;
     let follow = Follow::begin(scope, after, query.output.unwrap_or(true), service.stop.clone()).await?;
     if follow.has_nothing_more().await? {

@@ -34,7 +34,7 @@ fn error_of(reply: &Reply) -> PublicError {
 
 /// Calls a tool about one process and answers what it answers.
 pub(crate) async fn call_about(process: &Reached, name: &str, arguments: Value) -> Result<Response, Problem> {
-    let toolbox = process.session.toolbox(process.owner);
+    let toolbox = process.toolbox();
     let mut reply = call(&toolbox, name, arguments).await?;
     if process.by_admin {
         if let Value::Object(object) = &mut reply.structured {

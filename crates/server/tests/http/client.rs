@@ -56,12 +56,13 @@ pub(crate) struct Answer {
     pub(crate) body: Bytes,
     /// Whether the body came to its end.
     pub(crate) whole: bool,
+    pub(crate) trailers: hyper::HeaderMap,
 }
 
 impl Answer {
     pub(crate) async fn of(response: Response<Incoming>) -> Self {
         let (parts, mut body) = response.into_parts();
-        let (mut bytes, mut whole) = (Vec::new(), true);
+        let (mut bytes, mut whole, mut trailers) = (Vec::new(), true, hyper::HeaderMap::new());
         let read = async {
             while let Some(frame) = body.frame().await {
                 let Ok(frame) = frame else {
@@ -69,10 +70,13 @@ impl Answer {
                     return;
                 };
                 bytes.extend_from_slice(frame.data_ref().unwrap_or(&Bytes::new()));
+                if let Ok(last) = frame.into_trailers() {
+                    trailers = last;
+                }
             }
         };
         tokio::time::timeout(PATIENCE, read).await.expect("the body in time");
-        Self { status: parts.status.as_u16(), headers: parts.headers, body: bytes.into(), whole }
+        Self { status: parts.status.as_u16(), headers: parts.headers, body: bytes.into(), whole, trailers }
     }
 
     pub(crate) fn json(&self) -> Value {
@@ -85,6 +89,10 @@ impl Answer {
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    pub(crate) fn trailer(&self, name: &str) -> Option<&str> {
+        self.trailers.get(name).map(|value| value.to_str().unwrap())
     }
 
     pub(crate) fn code(&self) -> String {

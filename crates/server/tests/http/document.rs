@@ -66,12 +66,25 @@ pub(crate) fn check(method: &str, path: &str, answer: &Answer) {
     match response["content"].as_object() {
         None => assert!(answer.body.is_empty(), "{request}"),
         Some(content) => {
-            let (media_type, of) = content.iter().next().unwrap();
-            assert_eq!(answer.header("content-type"), Some(&**media_type), "{request}");
+            let given = answer.header("content-type").unwrap_or_default();
+            let of = content.get(given).or_else(|| content.get(given.split(';').next().unwrap()));
+            let of = of.unwrap_or_else(|| panic!("of another type, {given}: {request}"));
             if let Some(schema) = of.get("schema") {
                 valid(schema, &answer.json()).unwrap_or_else(|problem| panic!("{request}: {problem}"));
             }
         }
+    }
+    for (name, header) in response["headers"].as_object().into_iter().flatten() {
+        let given = answer.header(&name.to_ascii_lowercase());
+        assert!(given.is_some() || header["required"] == json!(false), "without {name}: {request}");
+        if header["schema"]["type"] == "integer" {
+            assert!(given.is_none_or(|given| given.parse::<u64>().is_ok()), "{name}: {given:?}: {request}");
+        }
+    }
+    for name in ["location", "content-range", "retry-after", "www-authenticate", "allow", "trailer"] {
+        let told = response["headers"].as_object().into_iter().flatten();
+        let known = told.map(|(name, _)| name.to_ascii_lowercase()).any(|known| known == name);
+        assert!(known || answer.header(name).is_none(), "{name} is not in the document: {request}");
     }
 }
 
@@ -93,9 +106,28 @@ fn every_operation_is_described_completely() {
             assert!(parameter["schema"].is_object(), "{of} {parameter}");
             assert!(parameter["in"] == "path" || parameter["description"].is_string(), "{of} {parameter}");
         }
-        if method == "POST" && operation["requestBody"].is_object() {
-            assert!(operation["responses"]["422"].is_object(), "{of}");
+        let sdk = path == "/v1/mcp";
+        if method == "POST" {
+            assert!(operation["requestBody"].is_object(), "{of}");
+            assert!(operation["responses"]["422"].is_object() || sdk, "{of}");
         }
+        assert!(operation["description"].is_string(), "{of}: for whom it is");
+        for status in ["400", "401", "405", "500", "503"] {
+            let told = operation["responses"][status].is_object();
+            assert!(told || (path == "/health" && status == "401"), "{of}: {status}");
+        }
+        for (status, response) in operation["responses"].as_object().unwrap() {
+            let error = "#/components/schemas/ErrorBody";
+            let schema = &response["content"]["application/json"]["schema"]["$ref"];
+            assert!(schema == error || status.as_str() < "400" || sdk, "{of}: {status}");
+            for (name, header) in response["headers"].as_object().into_iter().flatten() {
+                assert!(
+                    header["schema"].is_object() && header["description"].is_string(),
+                    "{of}: {status} {name}"
+                );
+            }
+        }
+        assert_eq!(operation["responses"]["405"]["headers"]["Allow"]["required"], json!(true), "{of}");
         assert_eq!(operation.get("security").is_some(), path == "/health", "{of}: nothing else is public");
     }
     assert!(names.len() >= 30);

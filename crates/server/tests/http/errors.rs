@@ -1,6 +1,6 @@
 //! Every error has the same body, also where no route is reached.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::scene::{Scene, Who};
 
@@ -86,10 +86,15 @@ async fn unknown_paths_and_methods_have_bodies_too() {
         let answer = scene.get(Who::Nobody, path).await;
         assert_eq!((answer.status, &*answer.code()), (404, "not_found"), "{path}");
     }
-    for (method, path) in [("PUT", "/v1/processes"), ("DELETE", "/v1/sessions"), ("POST", "/health")] {
+    for (method, path, allow) in [
+        ("PUT", "/v1/processes", "POST,GET,HEAD"),
+        ("DELETE", "/v1/sessions", "POST,GET,HEAD"),
+        ("POST", "/health", "GET,HEAD"),
+        ("TRACE", "/v1/mcp/invoke", "POST"),
+    ] {
         let answer = crate::client::Answer::of(scene.open(Who::Nobody, method, path, &[], None).await).await;
         assert_eq!((answer.status, &*answer.code()), (405, "invalid_arguments"), "{method} {path}");
-        assert!(answer.header("allow").is_some(), "{method} {path}");
+        assert_eq!(answer.header("allow"), Some(allow), "{method} {path}");
     }
     scene.end().await;
 }
@@ -114,5 +119,79 @@ async fn errors_show_nothing_of_the_host() {
     let answer = scene.get(&token, "/v1/events").await;
     assert_eq!(answer.status, 503);
     assert!(!answer.text().contains('/'), "{}", answer.text());
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_route_that_needs_no_body_refuses_one_that_asks_for_something() {
+    let scene = Scene::begin().await;
+    let token = scene.session().await;
+    let process = scene.start(&token, "wait").await;
+    let kill = format!("/v1/processes/{process}/kill");
+    let ack = format!("/v1/notifications/{}/ack", uuid::Uuid::new_v4());
+    for path in [&kill, &ack] {
+        for (body, status, field) in [
+            (r#"{"mode": "interrupt"}"#, 422, json!("mode")),
+            (r#"{"grace_ms": 5000}"#, 422, json!("grace_ms")),
+            ("[]", 422, Value::Null),
+            ("{", 400, Value::Null),
+        ] {
+            let answer = scene.call(&token, "POST", path, &[], Some(body.to_owned())).await;
+            let given = answer.json()["error"]["field"].clone();
+            assert_eq!((answer.status, given), (status, field), "{path} {body}");
+        }
+    }
+    let seen = scene.get(&token, &format!("/v1/processes/{process}")).await.json();
+    assert_eq!(seen["state"], json!("running"), "it was not killed");
+    for body in [None, Some("{}".to_owned())] {
+        let killed = scene.call(&token, "POST", &kill, &[], body).await;
+        assert_eq!((killed.status, &killed.json()["status"]), (200, &json!("killed")));
+    }
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_is_given_twice_is_refused_by_name_and_starts_nothing() {
+    let scene = Scene::begin().await;
+    let token = scene.session().await;
+    for (path, body, field) in [
+        ("/v1/processes", r#"{"command": "hello", "command": "fail"}"#, "command"),
+        ("/v1/processes", r#"{"command": "hello", "env": {"A": "1", "A": "2"}}"#, "env.A"),
+        (
+            "/v1/mcp/invoke",
+            r#"{"name": "ProcessList", "arguments": {"limit": 1, "limit": 2}}"#,
+            "arguments.limit",
+        ),
+    ] {
+        let answer = scene.call(&token, "POST", path, &[], Some(body.to_owned())).await;
+        assert_eq!((answer.status, &*answer.code()), (400, "invalid_arguments"), "{body}");
+        assert_eq!(answer.json()["error"]["field"], json!(field), "{body}");
+    }
+    assert!(scene.host.runner.played().is_empty());
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_commands_may_not_be_started_a_start_says_so_and_the_rest_works() {
+    let scene = Scene::begin().await;
+    let token = scene.session().await;
+    let process = scene.start(&token, "hello").await;
+    scene.ended(&token, &process).await;
+    let place = scene.end().await;
+    let scene = Scene::on(place, |options| options, procyard_core::Limits::default()).await;
+    scene.host.start_nothing();
+    let start = json!({"command": "hello"});
+    let invoke = json!({"name": "Bash", "arguments": start});
+    for (path, body) in [("/v1/processes", &start), ("/v1/mcp/invoke", &invoke)] {
+        let refused = scene.post(&token, path, body).await;
+        assert_eq!((refused.status, &*refused.code()), (400, "process_setup_failed"), "{path}");
+        let error = &refused.json()["error"];
+        assert!(error["message"].as_str().unwrap().contains("switched off"), "{error}");
+        assert_eq!(error["effects"], json!("none"));
+    }
+    let tools = scene.get(&token, "/v1/mcp/capabilities").await.text();
+    assert!(!tools.contains("\"Bash\"") && tools.contains("\"ProcessOutput\""), "{tools}");
+    let seen = scene.get(&token, &format!("/v1/processes/{process}/output")).await.json();
+    assert_eq!(seen["output"], json!("hello\n"));
     scene.end().await;
 }

@@ -339,3 +339,37 @@ async fn a_stream_ends_with_its_loop() {
     assert_eq!(stream.next().await, None);
     scene.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_is_ahead_of_the_journal_is_told_so_and_does_not_wait_for_ever() {
+    let scene = Scene::begin().await;
+    let token = scene.session().await;
+    let process = scene.start(&token, "hello").await;
+    scene.ended(&token, &process).await;
+    let running = scene.start(&token, "wait").await;
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    while recorded(&scene, &token).len() < 3 {
+        assert!(tokio::time::Instant::now() < deadline, "both starts and the end are recorded");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let last = recorded(&scene, &token).into_iter().max().unwrap();
+    let mut paths = vec!["/v1/events".to_owned()];
+    paths.extend([&process, &running].map(|process| format!("/v1/processes/{process}/events")));
+    for path in paths {
+        for after in [last + 1, u64::MAX] {
+            for (path, headers, field) in [
+                (format!("{path}?after_seq={after}"), Vec::new(), "after_seq"),
+                (format!("{path}/stream?after_seq={after}"), Vec::new(), "after_seq"),
+                (format!("{path}/stream"), vec![("last-event-id", after.to_string())], "Last-Event-ID"),
+            ] {
+                let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, &**value)).collect();
+                let answer = scene.call(&token, "GET", &path, &headers, None).await;
+                assert_eq!((answer.status, &*answer.code()), (416, "cursor_ahead"), "{path}");
+                assert_eq!(answer.json()["error"]["field"], json!(field), "{path}");
+            }
+        }
+        // Behind the last record of all there is nothing yet, and that is no error.
+        assert_eq!(scene.get(&token, &format!("{path}?after_seq={last}")).await.status, 200);
+    }
+    scene.end().await;
+}

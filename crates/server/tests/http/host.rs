@@ -2,20 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use procyard_api::http::{ContainmentReport, QuotaReport};
 use procyard_core::{Handle, LifecycleEvent, Limits, Owner, SessionId};
 use procyard_journal::{Journal, NotificationKind, NotificationRecord};
-use procyard_runner::{CommandSpec, ProcessRequest, Runner, RunnerError, RunnerResolver};
+use procyard_runner::{CommandSpec, ProcessRequest, Runner, RunnerError, RunnerErrorKind, RunnerResolver};
 use procyard_server::http::{HostError, HostedSession, SessionHost};
 use procyard_store::FsDir;
 use procyard_supervisor::{
     CompletionNotifier, LifecyclePublisher, Notice, NoticeKind, RestoreReport, ServiceError, Services,
     Supervisor,
 };
-use procyard_testkit::{Script, ScriptedRunner, StartFault};
+use procyard_testkit::{Reaction, Script, ScriptedRunner, StartFault};
 use procyard_tools::{Toolbox, ToolboxOptions};
 
 /// What a command line does.
@@ -35,6 +36,7 @@ fn script(request: &ProcessRequest) -> Script {
         "size" => Script::new().tell_size(),
         "missing" => Script::new().start_fault(StartFault::NotFound),
         "stuck" => Script::new().unprovable(),
+        "stubborn" => Script::new().on_terminate(Reaction::Ignore),
         _ => Script::new(),
     }
 }
@@ -45,6 +47,7 @@ pub(crate) struct Host {
     limits: Limits,
     open: Mutex<BTreeMap<SessionId, Arc<Session>>>,
     closed: Mutex<bool>,
+    starts: Arc<AtomicBool>,
 }
 
 pub(crate) struct Session {
@@ -52,12 +55,19 @@ pub(crate) struct Session {
     journal: Journal,
     restored: RestoreReport,
     runner: ScriptedRunner,
+    starts: Arc<AtomicBool>,
 }
 
 impl Host {
     pub(crate) fn new(place: PathBuf, limits: Limits) -> Self {
         let runner = ScriptedRunner::choosing(script);
-        Self { place, runner, limits, open: Mutex::default(), closed: Mutex::new(false) }
+        let starts = Arc::new(AtomicBool::new(true));
+        Self { place, runner, limits, open: Mutex::default(), closed: Mutex::new(false), starts }
+    }
+
+    /// From now on no loop has a runner.
+    pub(crate) fn start_nothing(&self) {
+        self.starts.store(false, Ordering::Relaxed);
     }
 
     async fn make(&self, id: SessionId) -> Result<Arc<dyn HostedSession>, HostError> {
@@ -75,7 +85,8 @@ impl Host {
         let recorder = Arc::new(Recorder(journal.clone()));
         let services = Services::new(Arc::<Recorder>::clone(&recorder), recorder);
         let restored = supervisor.activate(services).await.unwrap();
-        let session = Arc::new(Session { supervisor, journal, restored, runner: self.runner.clone() });
+        let (runner, starts) = (self.runner.clone(), Arc::clone(&self.starts));
+        let session = Arc::new(Session { supervisor, journal, restored, runner, starts });
         self.open.lock().unwrap().insert(id, Arc::clone(&session));
         Ok(session)
     }
@@ -90,6 +101,11 @@ impl Host {
 
     pub(crate) fn supervisor(&self, id: SessionId) -> Supervisor {
         self.open.lock().unwrap()[&id].supervisor.clone()
+    }
+
+    /// The directory of a process's output.
+    pub(crate) fn spool(&self, session: SessionId, process: &str) -> PathBuf {
+        self.directory(session).join("state").join(format!("{process}.spool"))
     }
 
     /// Removes a session that is closed.
@@ -110,15 +126,19 @@ impl HostedSession for Session {
     }
     fn toolbox(&self, owner: Owner) -> Toolbox {
         let options = ToolboxOptions { workspace: "/".into(), ..ToolboxOptions::default() };
-        Toolbox::new(self.supervisor.clone(), Arc::new(Scripted(self.runner.clone())), owner, options)
+        let runner = self.starts.load(Ordering::Relaxed).then(|| self.runner.clone());
+        Toolbox::new(self.supervisor.clone(), Arc::new(Scripted(runner)), owner, options)
     }
 }
 
-struct Scripted(ScriptedRunner);
+struct Scripted(Option<ScriptedRunner>);
 
 impl RunnerResolver for Scripted {
     fn resolve(&self, _: Owner) -> Result<Arc<dyn Runner>, RunnerError> {
-        Ok(Arc::new(self.0.clone()))
+        match self.0.clone() {
+            Some(runner) => Ok(Arc::new(runner)),
+            None => Err(RunnerError::new(RunnerErrorKind::Setup, "starting commands is switched off here")),
+        }
     }
 }
 

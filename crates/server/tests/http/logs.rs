@@ -1,5 +1,6 @@
 //! The authoritative bytes.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http_body_util::BodyExt as _;
@@ -81,6 +82,8 @@ async fn a_range_is_a_part_and_says_which() {
         (format!("bytes={}-", total - 7), total - 7, total),
         ("bytes=-5".to_owned(), total - 5, total),
         ("bytes=10-999999999".to_owned(), 10, total),
+        ("bytes=10-99999999999999999999999999".to_owned(), 10, total),
+        ("bytes=-99999999999999999999999999".to_owned(), 0, total),
     ] {
         let answer = scene.call(&token, "GET", &path, &[("range", &range)], None).await;
         assert_eq!((answer.status, answer.whole), (206, true), "{range}");
@@ -89,18 +92,28 @@ async fn a_range_is_a_part_and_says_which() {
         assert_eq!(answer.header("content-range"), Some(&*content));
         assert_eq!(answer.header("content-length"), Some(&*(until - from).to_string()));
     }
-    let behind = scene.call(&token, "GET", &path, &[("range", &format!("bytes={total}-"))], None).await;
-    assert_eq!((behind.status, &*behind.code()), (416, "cursor_ahead"));
-    assert_eq!(behind.header("content-range"), Some(&*format!("bytes */{total}")));
+    for range in
+        [format!("bytes={total}-"), "bytes=99999999999999999999999999-".to_owned(), "bytes=-0".to_owned()]
+    {
+        let behind = scene.call(&token, "GET", &path, &[("range", &range)], None).await;
+        assert_eq!((behind.status, &*behind.code()), (416, "cursor_ahead"), "{range}");
+        assert_eq!(behind.header("content-range"), Some(&*format!("bytes */{total}")));
+    }
     let with_query = format!("{path}?stream=stdout");
     assert_eq!(scene.call(&token, "GET", &with_query, &[("range", "bytes=0-1")], None).await.status, 400);
-    for several in ["bytes=0-1,4-5", "lines=0-1", "nonsense"] {
-        assert_eq!(
-            scene.call(&token, "GET", &path, &[("range", several)], None).await.status,
-            200,
-            "{several}"
-        );
+    for several in ["bytes=0-1,4-5", "lines=0-1"] {
+        let answer = scene.call(&token, "GET", &path, &[("range", several)], None).await;
+        assert_eq!((answer.status, answer.body.len()), (200, total), "{several} is passed over");
     }
+    for unreadable in ["nonsense", "bytes=5-2", "bytes=x-", "bytes=", "bytes=0-1,x"] {
+        let answer = scene.call(&token, "GET", &path, &[("range", unreadable)], None).await;
+        assert_eq!((answer.status, &*answer.code()), (416, "invalid_arguments"), "{unreadable}");
+        assert_eq!(answer.json()["error"]["field"], json!("Range"), "{unreadable}");
+    }
+    let twice = [("range", "bytes=0-1"), ("range", "bytes=4-5")];
+    assert_eq!(scene.call(&token, "GET", &path, &twice, None).await.status, 416);
+    let conditional = [("range", "bytes=0-1"), ("if-range", "\"x\"")];
+    assert_eq!(scene.call(&token, "GET", &path, &conditional, None).await.status, 200);
     scene.end().await;
 }
 
@@ -159,8 +172,12 @@ async fn what_is_not_retained_is_stated_and_never_missing_unnoticed() {
     assert!(start > 0);
     assert_eq!(answer.body, printed[start..]);
     let path = format!("/v1/processes/{process}/logs");
-    let gone = scene.call(&token, "GET", &path, &[("range", "bytes=0-9")], None).await;
-    assert_eq!(gone.status, 416);
+    for range in ["bytes=0-9", "bytes=5-5"] {
+        let gone = scene.call(&token, "GET", &path, &[("range", range)], None).await;
+        assert_eq!((gone.status, &*gone.code()), (416, "cursor_gap"), "it is not ahead, it is gone");
+        assert_eq!(gone.header("content-range"), Some("bytes */1000000"));
+        assert!(gone.text().contains(&format!("retained from {start}")), "{}", gone.text());
+    }
     let range = format!("bytes=0-{}", start + 9);
     let partly = scene.call(&token, "GET", &path, &[("range", &range)], None).await;
     assert_eq!((partly.status, &partly.body[..]), (206, &printed[start..start + 10]));
@@ -181,5 +198,120 @@ async fn followers_are_as_many_as_there_are_places_to_wait() {
     let refused = scene.get(&token, &path).await;
     assert_eq!((refused.status, &*refused.code()), (429, "output_quota_exceeded"));
     assert_eq!(scene.post(&token, &format!("/v1/processes/{process}/kill"), &json!({})).await.status, 200);
+    scene.end().await;
+}
+
+/// What is done to the segments of a spool while no service runs.
+type Damage = fn(&[PathBuf]);
+
+fn cut(path: &Path, by: u64) {
+    let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+    file.set_len(file.metadata().unwrap().len() - by).unwrap();
+}
+
+fn flip(path: &Path) {
+    let mut bytes = std::fs::read(path).unwrap();
+    bytes[100] ^= 1;
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_disk_lost_while_no_service_ran_is_never_served_as_a_shorter_whole_output() {
+    let cases: [(&str, Damage); 6] = [
+        ("the spool", |segments| std::fs::remove_dir_all(segments[0].parent().unwrap()).unwrap()),
+        ("the first segment", |segments| std::fs::remove_file(&segments[0]).unwrap()),
+        ("one in the middle", |segments| std::fs::remove_file(&segments[1]).unwrap()),
+        ("the last segment", |segments| std::fs::remove_file(segments.last().unwrap()).unwrap()),
+        ("the end", |segments| cut(segments.last().unwrap(), 1)),
+        ("a byte", |segments| flip(&segments[1])),
+    ];
+    for (what, damage) in cases {
+        let limits = Limits { window_bytes: 64 * 1024, spool_bytes: 512 * 1024, ..Limits::default() };
+        let scene = Scene::with(|options| options, limits.clone()).await;
+        let token = scene.session().await;
+        let process = scene.start(&token, "wait").await;
+        let played = scene.host.runner.last().unwrap();
+        let printed: Vec<u8> =
+            (0..300_000_u32).map(|byte| b'a' + u8::try_from(byte / 12_000).unwrap()).collect();
+        for chunk in printed.chunks(20_000) {
+            played.stdout(chunk).await;
+        }
+        played.exit(0).await;
+        scene.ended(&token, &process).await;
+        let spool = scene.host.spool(token.owner.session, &process);
+        let place = scene.end().await;
+        let mut segments: Vec<_> =
+            std::fs::read_dir(spool).unwrap().map(|entry| entry.unwrap().path()).collect();
+        segments.sort();
+        assert!(segments.len() > 3);
+        damage(&segments);
+
+        let scene = Scene::on(place, |options| options, limits).await;
+        let path = format!("/v1/processes/{process}");
+        let logs = format!("{path}/logs");
+        for headers in [vec![], vec![("te", "trailers")], vec![("range", "bytes=0-")]] {
+            let broken = scene.call(&token, "GET", &logs, &headers, None).await;
+            if matches!(what, "the spool" | "the first segment") {
+                assert_eq!(
+                    (broken.status, &*broken.code()),
+                    (500, "spool_corrupt"),
+                    "{what}: nothing of it is there"
+                );
+                continue;
+            }
+            assert!(broken.body.len() < printed.len() && printed.starts_with(&broken.body), "{what}");
+            assert!(!broken.body.is_empty(), "{what}: what is there is sent");
+            let told = headers.first().is_some_and(|(name, _)| *name == "te");
+            assert_eq!(broken.trailer("procyard-end"), told.then_some("gap"), "{what}");
+            assert_eq!(broken.whole, told, "{what}");
+        }
+
+        let (mut cursor, mut missing) = (0, false);
+        while cursor < 300_000 {
+            let page = scene.get(&token, &format!("{path}/output?cursor={cursor}&limit_bytes=1048576")).await;
+            if page.status == 500 {
+                assert_eq!(page.code(), "spool_corrupt", "{what}");
+                let message = page.json()["error"]["message"].as_str().unwrap().to_owned();
+                let numbers: Vec<u64> =
+                    message.split(|of: char| !of.is_ascii_digit()).filter_map(|of| of.parse().ok()).collect();
+                (cursor, missing) = (numbers.into_iter().max().unwrap(), true);
+                continue;
+            }
+            let page = page.json();
+            assert_eq!(page["total_bytes"], json!(300_000), "{what}: {page}");
+            missing |= page["gap"] == json!(true);
+            assert!(page["next_cursor"].as_u64().unwrap() > cursor, "{what}: {page}");
+            cursor = page["next_cursor"].as_u64().unwrap();
+        }
+        assert!(missing, "{what}");
+        assert_eq!(scene.get(&token, &path).await.json()["storage_degraded"], json!(true), "{what}");
+        scene.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_takes_trailers_is_told_why_a_response_ends() {
+    let scene = Scene::begin().await;
+    let token = scene.session().await;
+    let process = ended(&scene, &token, "lines").await;
+    let path = format!("/v1/processes/{process}/logs");
+    for te in ["trailers", "gzip;q=0.5, Trailers"] {
+        for rest in ["", "?head_lines=3", "?follow=true"] {
+            let answer = scene.call(&token, "GET", &format!("{path}{rest}"), &[("te", te)], None).await;
+            assert_eq!((answer.header("trailer"), answer.whole), (Some("procyard-end"), true));
+            assert_eq!(answer.trailer("procyard-end"), Some("complete"), "{te} {rest}");
+        }
+    }
+    let without = scene.get(&token, &path).await;
+    assert_eq!((without.header("trailer"), without.trailer("procyard-end")), (None, None));
+
+    let running = scene.start(&token, "wait").await;
+    let path = format!("/v1/processes/{running}/logs?follow=true");
+    let follow = async || scene.open(&token, "GET", &path, &[("te", "trailers")], None).await;
+    let removed = follow().await;
+    let session = format!("/v1/sessions/{}", token.owner.session);
+    assert_eq!(scene.delete(scene.admin(), &session).await.status, 204);
+    let end = Answer::of(removed).await;
+    assert!(matches!(end.trailer("procyard-end"), Some("complete" | "session_closed")), "{end:?}");
     scene.end().await;
 }

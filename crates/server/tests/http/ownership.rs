@@ -18,13 +18,15 @@ enum Serves {
     OneProcess,
     /// Loops, each for itself.
     Loops,
+    /// Loops, by the sessions of a protocol.
+    Protocol,
     Admin,
 }
 
 /// Method, path, body, and whom it serves. `{session}` and so on stand for those of the owner.
 #[rustfmt::skip]
 fn table() -> Vec<(&'static str, &'static str, Value, Serves)> {
-    use Serves::{Admin, Everybody, Loops, OneProcess, Own};
+    use Serves::{Admin, Everybody, Loops, OneProcess, Own, Protocol};
     let none = Value::Null;
     vec![
         ("POST", "/v1/sessions", json!({}), Admin),
@@ -48,6 +50,9 @@ fn table() -> Vec<(&'static str, &'static str, Value, Serves)> {
         ("GET", "/v1/events/stream", none.clone(), Own),
         ("GET", "/v1/notifications", none.clone(), Loops),
         ("POST", "/v1/notifications/{notification_id}/ack", none.clone(), Loops),
+        ("POST", "/v1/mcp", json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}), Protocol),
+        ("GET", "/v1/mcp", none.clone(), Protocol),
+        ("DELETE", "/v1/mcp", none.clone(), Protocol),
         ("GET", "/v1/mcp/capabilities", none.clone(), Loops),
         ("POST", "/v1/mcp/invoke", json!({"name": "ProcessList"}), Loops),
         ("GET", "/v1/diagnostics/processes", none.clone(), Own),
@@ -91,12 +96,20 @@ impl Asked<'_> {
 /// A request whose body is read unless it streams for ever.
 async fn ask(scene: &Scene, who: Who<'_>, method: &str, path: &str, body: &Value) -> Answer {
     let body = (!body.is_null()).then(|| body.to_string());
-    let response = scene.open(who, method, path, &[], body).await;
+    // What the streamable HTTP transport of the Model Context Protocol wants; to others it is all one.
+    let headers = [("accept", "application/json, text/event-stream"), ("content-type", "application/json")];
+    let response = scene.open(who, method, path, &headers, body).await;
     let streams = response.headers().get("content-type").is_some_and(|of| of == "text/event-stream");
     if streams {
         let (parts, _) = response.into_parts();
         let body = axum::body::Bytes::new();
-        return Answer { status: parts.status.as_u16(), headers: parts.headers, body, whole: true };
+        return Answer {
+            status: parts.status.as_u16(),
+            headers: parts.headers,
+            body,
+            whole: true,
+            trailers: hyper::HeaderMap::new(),
+        };
     }
     let answer = Answer::of(response).await;
     document::check(method, path, &answer);
@@ -145,6 +158,10 @@ async fn a_token_sees_what_is_its_own_and_nothing_else_exists() {
                     assert_eq!((answer.status, &answer.body), (missing.status, &missing.body), "{of}");
                     assert_eq!(answer.status, 404, "{of}");
                 }
+                // The token is good, the name of this service is not.
+                Serves::Protocol => {
+                    assert!(matches!(answer.status, 403), "{of}: {}: {}", answer.status, answer.text());
+                }
                 Serves::Own | Serves::Loops | Serves::Everybody => {
                     assert!(answer.status < 300, "{of}: {}", answer.text());
                     for secret in [&process, &ended, &notification] {
@@ -158,7 +175,7 @@ async fn a_token_sees_what_is_its_own_and_nothing_else_exists() {
             for admin in [scene.admin(), Who::Peer] {
                 let answer = ask(&scene, admin, method, &path, &body).await;
                 match serves {
-                    Serves::Loops => assert_eq!(answer.status, 401, "{of}"),
+                    Serves::Loops | Serves::Protocol => assert_eq!(answer.status, 401, "{of}"),
                     _ if matches!(template, "/v1/events" | "/v1/events/stream") => {
                         assert_eq!(answer.status, 400, "{of}: which session is to be said");
                         let path = format!("{path}?session_id={}", owner.owner.session);

@@ -240,3 +240,37 @@ async fn a_look_of_the_administrator_tells_the_owner_nothing() {
     assert!(again["result"].get("notifications").is_none(), "told once");
     scene.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_failed_is_told_once_and_its_key_gives_the_failed_process() {
+    let scene = Scene::begin().await;
+    let token = scene.session().await;
+    let start = async |scene: &Scene, command: &str| {
+        let body = json!({ "command": command }).to_string();
+        scene.call(&token, "POST", "/v1/processes", &[("idempotency-key", "k1")], Some(body)).await
+    };
+    let first = start(&scene, "missing").await;
+    assert_eq!((first.status, &*first.code()), (400, "spawn_failed"));
+    let list = scene.get(&token, "/v1/processes").await.json();
+    assert_eq!(list["processes"].as_array().unwrap().len(), 1, "{list}");
+    let failed = list["processes"][0]["process_id"].clone();
+    let check = async |scene: &Scene| {
+        let again = start(scene, "missing").await;
+        assert_eq!(again.status, 201, "{}", again.text());
+        let process = &again.json()["process"];
+        assert_eq!((&process["process_id"], &process["state"]), (&failed, &json!("failed")));
+        assert!(process["diagnostic"].is_string(), "{process}");
+        assert_eq!(start(scene, "hello").await.status, 409);
+        let list = scene.get(&token, "/v1/processes").await.json();
+        assert_eq!(list["processes"].as_array().unwrap().len(), 1, "{list}");
+        // The answer told its end, so nothing else does.
+        assert_eq!(scene.get(&token, "/v1/notifications").await.json()["notifications"], json!([]));
+        let other = scene.post(&token, "/v1/mcp/invoke", &json!({"name": "ProcessList"})).await.json();
+        assert!(other["structured"].get("notifications").is_none(), "{other}");
+    };
+    check(&scene).await;
+    let place = scene.end().await;
+    let scene = Scene::on(place, |options| options, Limits::default()).await;
+    check(&scene).await;
+    scene.end().await;
+}

@@ -115,3 +115,56 @@ async fn a_session_whose_processes_cannot_be_proven_gone_says_so() {
     assert_eq!(scene.get(&token, "/v1/processes").await.status, 401);
     scene.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_administrator_goes_on_seeing_what_a_closed_loop_has_left() {
+    let scene = Scene::begin().await;
+    let token = scene.session().await;
+    let ended = scene.start(&token, "hello").await;
+    scene.ended(&token, &ended).await;
+    let stopped = scene.start(&token, "wait").await;
+    let session = format!("/v1/sessions/{}", token.owner.session);
+    let path = format!("{session}/loops/{}", token.owner.loop_id);
+    assert_eq!(scene.delete(scene.admin(), &path).await.status, 204);
+    let looks = async |scene: &Scene| {
+        let mut seen = Vec::new();
+        for path in [
+            "/v1/processes".to_owned(),
+            format!("/v1/processes?session_id={}", token.owner.session),
+            format!("/v1/processes/{ended}"),
+            format!("/v1/processes/{ended}/output"),
+            format!("/v1/processes/{ended}/output?wait=any&until=exit"),
+            format!("/v1/processes/{ended}/logs"),
+            format!("/v1/processes/{ended}/logs?follow=true"),
+            format!("/v1/processes/{stopped}/events"),
+            "/v1/diagnostics/processes".to_owned(),
+        ] {
+            let answer = scene.get(scene.admin(), &path).await;
+            assert_eq!((answer.status, answer.whole), (200, true), "{path}: {}", answer.text());
+            seen.push(answer.text());
+        }
+        let stop =
+            scene.post(scene.admin(), &format!("/v1/processes/{stopped}/stop"), &json!({})).await.json();
+        assert_eq!(stop["status"], json!("terminated"));
+        let loops = scene.get(scene.admin(), &session).await.json()["loops"].clone();
+        let closed = loops.as_array().unwrap().iter().find(|of| of["loop_id"] == json!(token.owner.loop_id));
+        assert_eq!(closed.unwrap()["retained"], json!(2), "{loops}");
+        seen
+    };
+    let before = looks(&scene).await;
+    assert_eq!(before[5], "hello\n");
+    // The loop itself has no token any more, and gets none.
+    assert_eq!(scene.get(&token, &format!("/v1/processes/{ended}")).await.status, 401);
+    let again = scene
+        .post(scene.admin(), &format!("{session}/loops"), &json!({"loop_id": token.owner.loop_id}))
+        .await;
+    assert_eq!((again.status, &*again.code()), (409, "conflict"));
+    let place = scene.end().await;
+
+    let scene = Scene::on(place, |options| options, Limits::default()).await;
+    scene.post(scene.admin(), "/v1/sessions", &json!({"session_id": token.owner.session})).await;
+    let after = looks(&scene).await;
+    assert_eq!(before[2..8], after[2..8], "as after a restart");
+    assert_eq!(scene.delete(scene.admin(), &format!("/v1/processes/{ended}")).await.status, 204);
+    scene.end().await;
+}

@@ -1,6 +1,9 @@
 //! The end of the service.
 
+use std::time::Duration;
+
 use http_body_util::BodyExt as _;
+use procyard_core::Limits;
 use procyard_server::http::Listener;
 use serde_json::json;
 
@@ -14,8 +17,9 @@ async fn a_stop_ends_streams_with_a_reason_and_everything_that_runs() {
     let process = scene.start(&token, "wait").await;
     let played = scene.host.runner.last().unwrap();
     let mut events = scene.open(&token, "GET", "/v1/events/stream", &[], None).await.into_body();
-    let logs = format!("/v1/processes/{process}/logs?follow=true");
-    let logs = scene.open(&token, "GET", &logs, &[], None).await;
+    let path = format!("/v1/processes/{process}/logs?follow=true");
+    let logs = scene.open(&token, "GET", &path, &[], None).await;
+    let told = scene.open(&token, "GET", &path, &[("te", "trailers")], None).await;
     let stop = scene.stop.clone();
     let waiting = format!("/v1/processes/{process}/output?wait=any&until=exit&timeout_ms=600000");
     let waiting = scene.open(&token, "GET", &waiting, &[], None);
@@ -33,6 +37,8 @@ async fn a_stop_ends_streams_with_a_reason_and_everything_that_runs() {
         !crate::client::Answer::of(logs).await.whole,
         "a log that goes on does not look like one that has ended"
     );
+    let told = crate::client::Answer::of(told).await;
+    assert_eq!((told.trailer("procyard-end"), told.whole), (Some("shutting_down"), true));
     let place = scene.end().await;
     assert_eq!(played.survivors(), 0);
     assert!(!place.path().join("procyard.sock").exists());
@@ -53,4 +59,43 @@ async fn a_socket_that_nobody_serves_is_taken_over_and_one_that_is_served_is_not
     std::fs::write(&path, "not a socket").unwrap();
     assert!(Listener::unix(&path).await.is_err());
     drop(place);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_comes_while_the_service_is_being_shut_down_is_told_so_until_nobody_listens() {
+    let grace = Duration::from_secs(2);
+    let limits = Limits { graceful_shutdown: grace, ..Limits::default() };
+    let scene = Scene::with(|options| options, limits).await;
+    let token = scene.session().await;
+    // It takes all of its grace to end.
+    scene.start(&token, "stubborn").await;
+    let played = scene.host.runner.last().unwrap();
+    let crate::client::At::Socket(path) = scene.socket.clone() else { panic!("a path") };
+    scene.stop.cancel();
+    let mut told = 0;
+    while played.survivors() > 0 {
+        assert!(path.exists(), "the socket is there as long as somebody answers");
+        for (who, path) in [
+            (Who::from(&token), "/v1/processes"),
+            (Who::Peer, "/v1/sessions"),
+            (Who::Nobody, "/health"),
+            (Who::from(&token), "/v1/mcp/capabilities"),
+        ] {
+            // It may be the last moment: then nobody listens.
+            if played.survivors() == 0 {
+                break;
+            }
+            let answer = crate::client::Answer::of(scene.open(who, "GET", path, &[], None).await).await;
+            assert_eq!((answer.status, &*answer.code()), (503, "supervisor_shutting_down"), "{path}");
+            assert_eq!(answer.header("connection"), Some("close"), "{path}");
+            told += 1;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(told > 4, "it was told all the while: {told}");
+    let tcp = scene.tcp.clone();
+    scene.end().await;
+    let crate::client::At::Tcp(address) = tcp else { panic!("an address") };
+    assert!(!path.exists());
+    assert!(tokio::net::TcpStream::connect(address).await.is_err(), "refused, and not left to wait");
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::common::{Yard, code, options, owner, read_from, target};
-use procyard_core::{ErrorCode, Limits, State};
-use procyard_supervisor::{InputRequest, Until, WaitMode};
+use procyard_core::{ErrorCode, Limits, State, StopKind};
+use procyard_supervisor::{InputRequest, StopRequest, Until, WaitMode};
 use procyard_testkit::{DEADLINE, Reaction, Script, StartFault};
 
 #[tokio::test(start_paused = true)]
@@ -98,4 +98,31 @@ async fn it_is_told_nothing_more_not_even_of_what_was_evicted() {
     assert_eq!(yard.supervisor.notices(yard.owner).len(), 2);
     yard.supervisor.close_loop(yard.owner).await.unwrap();
     assert!(yard.supervisor.notices(yard.owner).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_hosts_the_session_goes_on_seeing_what_it_has_left() {
+    let yard = Yard::new(Script::new().stdout("kept")).await;
+    let handle = yard.start(options()).await;
+    yard.output_to(handle, 4).await;
+    yard.supervisor.close_loop(owner(1)).await.unwrap();
+    assert!(yard.supervisor.is_closed(owner(1)) && !yard.supervisor.is_closed(owner(2)));
+    let host = yard.supervisor.overseeing();
+    assert_eq!(host.snapshot(owner(1), &handle).unwrap().state, State::Terminated);
+    assert_eq!(host.list(owner(1)).len(), 1);
+    assert_eq!(host.read(owner(1), &handle, read_from(0)).await.unwrap().0.bytes, b"kept");
+    assert_eq!(host.head(owner(1), &handle).await.unwrap().0.bytes, b"kept");
+    let mut place = host.reserve_wait().unwrap();
+    let waited = place.wait(owner(1), WaitMode::All, Until::Exit, vec![target(handle, 0)], DEADLINE).await;
+    assert!(waited.unwrap()[0].satisfied);
+    place.quiet(owner(1), &handle, DEADLINE, DEADLINE).await.unwrap();
+    let kill = StopRequest { kind: StopKind::Kill, grace: None };
+    assert_eq!(host.stop(owner(1), &handle, kill).await.unwrap().state, State::Terminated);
+    let input = host.input(owner(1), &handle, InputRequest { eof: true, ..InputRequest::default() }).await;
+    assert_eq!(code(input), ErrorCode::StdinClosed);
+    // It starts nothing for the loop, and lets nobody else see it.
+    assert!(yard.try_start(options()).await.is_err());
+    assert_eq!(code(host.snapshot(owner(2), &handle)), ErrorCode::NotFound);
+    host.remove(owner(1), &handle).await.unwrap();
+    assert_eq!(code(host.snapshot(owner(1), &handle)), ErrorCode::NotFound);
 }

@@ -53,20 +53,37 @@ async fn two_at_once_start_one_process() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_start_that_never_ran_leaves_its_key_free() {
-    for fault in [StartFault::NotFound, StartFault::Panic, StartFault::Hang] {
+async fn a_start_that_was_given_up_leaves_its_key_free() {
+    let yard = Yard::new(Script::new().start_fault(StartFault::Hang)).await;
+    assert!(tokio::time::timeout(Duration::from_secs(1), start(&yard, "a")).await.is_err());
+    crate::common::eventually("it is undone", || {
+        yard.supervisor.list(yard.owner).iter().all(|process| process.state.is_terminal())
+    })
+    .await;
+    let next = yard.restarted().await;
+    for yard in [&yard, &next] {
+        yard.runner.play(Script::new());
+        assert!(matches!(start(yard, "a").await.unwrap(), Started::New(_)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_that_failed_is_the_same_failed_process_and_is_told_by_its_answer_alone() {
+    for fault in [StartFault::NotFound, StartFault::Panic] {
         let yard = Yard::new(Script::new().start_fault(fault)).await;
-        let failed = tokio::time::timeout(Duration::from_secs(1), start(&yard, "a")).await;
-        assert!(!matches!(failed, Ok(Ok(_))));
-        crate::common::eventually("it is undone", || {
-            yard.supervisor.list(yard.owner).iter().all(|process| process.state.is_terminal())
-        })
-        .await;
+        let background = StartOptions { background: true, ..keyed("a") };
+        yard.try_start_with(yard.owner, background, Lease::none()).await.unwrap_err();
+        let failed = yard.supervisor.list(yard.owner)[0].identity.handle;
+        assert!(yard.supervisor.notices(yard.owner).is_empty(), "{fault:?}");
         let next = yard.restarted().await;
         for yard in [&yard, &next] {
             yard.runner.play(Script::new());
-            assert!(matches!(start(yard, "a").await.unwrap(), Started::New(_)), "{fault:?}");
+            assert_eq!(start(yard, "a").await.unwrap(), Started::Existing(failed), "{fault:?}");
+            assert_eq!(code(start(yard, "b").await), ErrorCode::Conflict);
+            assert_eq!((yard.state(failed), yard.supervisor.list(yard.owner).len()), (State::Failed, 1));
         }
+        next.supervisor.shutdown().await;
+        assert!(yard.journal.notices().is_empty() && next.journal.notices().is_empty());
     }
 }
 

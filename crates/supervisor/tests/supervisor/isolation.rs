@@ -101,6 +101,8 @@ const METHODS: &[(&str, Share)] = &[
     ("Supervisor::close_loop", Shown(&[Call::CloseLoop])),
     ("Supervisor::subscribe", Shown(&[Call::Subscribe])),
     ("Supervisor::subscribe_all", Nobody("the host's; it shows all of the session")),
+    ("Supervisor::overseeing", Nobody("the host's; it reaches what closed loops have left")),
+    ("Supervisor::is_closed", Nobody("the host's; it closes loops itself")),
     ("Supervisor::owners", Nobody("the host's; it names all of the session")),
     ("Supervisor::owner_of", Nobody("the host's; it knows all of the session")),
     ("Supervisor::shutdown", Nobody("the host's; it ends all of the session")),

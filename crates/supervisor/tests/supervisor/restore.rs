@@ -330,16 +330,89 @@ async fn a_spool_that_is_shorter_than_its_record_is_believed() {
     assert_eq!(report.lost, 1);
     let lost = supervisor.snapshot(owner(1), &promised.identity.handle).unwrap();
     assert_eq!((lost.total_bytes, lost.storage_degraded), (0, true));
+}
 
-    let yard = Yard::new(Script::new().stdout("gone").exit(0)).await;
-    let handle = yard.start(options()).await;
-    yard.end(handle).await;
-    yard.supervisor.shutdown().await;
-    std::fs::remove_dir_all(yard.place.path().join(spool_name(&handle))).unwrap();
-    let next = yard.restarted().await;
-    let (page, snapshot) = next.supervisor.read(next.owner, &handle, read_from(0)).await.unwrap();
-    assert!(page.bytes.is_empty());
-    assert_eq!((snapshot.total_bytes, snapshot.storage_degraded), (0, true));
+/// What is done to the segments of a spool.
+type Damage = fn(&[std::path::PathBuf]);
+
+#[tokio::test(start_paused = true)]
+async fn what_an_ended_process_has_lost_since_is_a_gap_or_an_error_and_never_a_shorter_output() {
+    let cases: [(&str, Damage); 7] = [
+        ("everything", |segments| std::fs::remove_dir_all(segments[0].parent().unwrap()).unwrap()),
+        ("every segment", |segments| segments.iter().for_each(|path| std::fs::remove_file(path).unwrap())),
+        ("the first segment", |segments| std::fs::remove_file(&segments[0]).unwrap()),
+        ("one in the middle", |segments| std::fs::remove_file(&segments[2]).unwrap()),
+        ("the last segment", |segments| std::fs::remove_file(segments.last().unwrap()).unwrap()),
+        ("its end", |segments| {
+            let last = std::fs::OpenOptions::new().write(true).open(segments.last().unwrap()).unwrap();
+            last.set_len(last.metadata().unwrap().len() - 1).unwrap();
+        }),
+        ("a byte", |segments| {
+            let mut bytes = std::fs::read(&segments[1]).unwrap();
+            bytes[100] ^= 1;
+            std::fs::write(&segments[1], bytes).unwrap();
+        }),
+    ];
+    for (what, damage) in cases {
+        let yard = Yard::new(Script::new()).await;
+        // Several segments, of which the oldest have fallen out by right.
+        let ceiling = Some(512 << 10);
+        let handle = yard.start(StartOptions { spool_ceiling: ceiling, ..options() }).await;
+        let played = yard.runner.last().unwrap();
+        for chunk in 0..200_u8 {
+            played.stdout([chunk; 5000]).await;
+        }
+        played.exit(0).await;
+        let end = yard.end(handle).await;
+        yard.supervisor.shutdown().await;
+        let spool = yard.place.path().join(spool_name(&handle));
+        let mut segments: Vec<_> =
+            std::fs::read_dir(&spool).unwrap().map(|entry| entry.unwrap().path()).collect();
+        segments.sort();
+        assert!(segments.len() > 4 && end.retained_from > 0);
+        damage(&segments);
+        let next = yard.restarted().await;
+        let (mut cursor, mut missing) = (end.retained_from, 0);
+        while cursor < end.total_bytes {
+            match next.supervisor.read(next.owner, &handle, read_from(cursor)).await {
+                Ok((page, snapshot)) => {
+                    assert_eq!((page.total_bytes, snapshot.total_bytes), (1_000_000, 1_000_000), "{what}");
+                    for span in &page.spans {
+                        let printed = (span.cursor..).map(|at| u8::try_from(at / 5000).unwrap());
+                        assert!(printed.zip(&page.bytes[span.offset..][..span.len]).all(|(a, b)| a == *b));
+                    }
+                    missing += page.gaps.iter().map(|gap| gap.until - gap.from).sum::<u64>();
+                    assert!(page.next_cursor > cursor, "{what}");
+                    cursor = page.next_cursor;
+                }
+                Err(procyard_supervisor::SupervisorError::Damaged { from, until }) => {
+                    assert_eq!(from, cursor, "{what}");
+                    missing += until - from;
+                    cursor = until;
+                }
+                Err(error) => panic!("{what}: {error}"),
+            }
+        }
+        assert_eq!(cursor, end.total_bytes, "{what}");
+        assert!(missing > 0, "{what}");
+        assert!(next.supervisor.snapshot(next.owner, &handle).unwrap().storage_degraded, "{what}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_ended_process_that_has_everything_is_not_said_to_be_degraded() {
+    for printed in [0, 10, 200 << 10] {
+        let yard = Yard::new(Script::new().stdout("x".repeat(printed)).exit(0)).await;
+        let ceiling = Some(40 << 10);
+        let handle = yard.start(StartOptions { spool_ceiling: ceiling, ..options() }).await;
+        let end = yard.end(handle).await;
+        yard.supervisor.shutdown().await;
+        let next = yard.restarted().await;
+        let (page, found) =
+            next.supervisor.read(next.owner, &handle, read_from(end.retained_from)).await.unwrap();
+        assert!(!page.gap && !found.storage_degraded);
+        assert_eq!((found.total_bytes, found.retained_from), (end.total_bytes, end.retained_from));
+    }
 }
 
 #[tokio::test(start_paused = true)]

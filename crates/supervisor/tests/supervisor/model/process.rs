@@ -147,6 +147,8 @@ impl Process {
         };
         if process.plan.fails {
             process.end(State::Failed, Reason::Failed, now);
+            // By the answer to the start.
+            process.told = true;
         } else if process.up_at.is_none() {
             process.up(now);
         }
@@ -157,9 +159,10 @@ impl Process {
         self.state.is_terminal()
     }
 
-    /// Whether its command was never executed, as far as anybody knows.
-    pub(super) fn never_ran(&self) -> bool {
-        self.is_terminal() && self.started_at.is_none() && self.state != State::LostOnRestore
+    /// Whether its start was given up before anything came of it.
+    pub(super) fn was_given_up(&self) -> bool {
+        let never_ran = self.is_terminal() && self.started_at.is_none() && self.state != State::LostOnRestore;
+        never_ran && !self.plan.fails
     }
 
     /// Whether its owner is to be told of its end.

@@ -111,11 +111,11 @@ impl Model {
         self.now = to;
     }
 
-    /// What follows at once from what has happened: keys of what never ran are free, notices go out, calls are answered.
+    /// What follows at once from what has happened: keys of starts that were given up are free, notices go out, calls are answered.
     pub(super) fn follow(&mut self) {
-        let never_ran: BTreeSet<_> =
-            self.processes.iter().filter(|process| process.never_ran()).map(|process| process.id).collect();
-        self.keys.retain(|_, (id, _)| !never_ran.contains(id));
+        let given_up = self.processes.iter().filter(|process| process.was_given_up());
+        let given_up: BTreeSet<_> = given_up.map(|process| process.id).collect();
+        self.keys.retain(|_, (id, _)| !given_up.contains(id));
         for process in &self.processes {
             if process.notice_due() {
                 self.pushed.insert(News::End(process.id));
@@ -481,7 +481,7 @@ impl Model {
             process.restore(now);
         }
         self.keys.clear();
-        for process in self.processes.iter().filter(|process| !process.evicted && !process.never_ran()) {
+        for process in self.processes.iter().filter(|process| !process.evicted && !process.was_given_up()) {
             let Some((key, digest)) = process.plan.key else { continue };
             let place = (process.owner, key);
             let holder = self.keys.get(&place).map(|(id, _)| &self.processes[*id]);
