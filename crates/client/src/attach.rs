@@ -6,15 +6,16 @@ use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
 use hyper::header::AUTHORIZATION;
 use procyard_api::http::{AttachCommand, AttachQuery, AttachReport};
-use procyard_core::Handle;
+use procyard_core::{ErrorCode, Handle};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
-use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use crate::connect::Connection;
 use crate::path::{of_process, with_query};
-use crate::{Client, ClientError};
+use crate::{Client, ClientError, CutOff};
 
 /// The longest message of the service.
 const MESSAGE_MAX: usize = 4 << 20;
@@ -56,7 +57,8 @@ pub enum FromProcess {
 }
 
 impl Attachment {
-    /// What comes next; `None` when the attachment has ended. Cancellation safe.
+    /// What comes next; `None` when the attachment has ended, a [`ClientError::CutOff`] where the service ends it before the
+    /// process has. Cancellation safe.
     pub async fn next(&mut self) -> Result<Option<FromProcess>, ClientError> {
         loop {
             match self.socket.next().await {
@@ -67,9 +69,10 @@ impl Attachment {
                 }
                 // The library answers pings and closes by itself.
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
-                Some(Ok(Message::Close(_)) | Err(Error::ConnectionClosed | Error::AlreadyClosed)) | None => {
-                    return Ok(None);
+                Some(Ok(Message::Close(farewell))) => {
+                    return farewell.as_ref().and_then(understood).map_or(Ok(None), |why| Err(why.into()));
                 }
+                Some(Err(Error::ConnectionClosed | Error::AlreadyClosed)) | None => return Ok(None),
                 Some(Err(error)) => return Err(broken(error)),
             }
         }
@@ -91,6 +94,17 @@ impl Attachment {
     pub async fn detach(mut self) {
         // It is left by dropping the connection, too; this is only polite.
         let _ = self.socket.close(None).await;
+    }
+}
+
+/// What the service means by going away (RFC 6455, section 7.4.1); nothing of a farewell because the process has ended.
+fn understood(farewell: &CloseFrame) -> Option<CutOff> {
+    let gone = farewell.reason == ErrorCode::NotFound.as_str();
+    match farewell.code {
+        CloseCode::Away if gone => Some(CutOff::SessionClosed),
+        CloseCode::Away => Some(CutOff::ShuttingDown),
+        CloseCode::Error => Some(CutOff::Unavailable),
+        _ => None,
     }
 }
 

@@ -5,7 +5,9 @@
 use std::time::Duration;
 
 use procyard_api::ErrorBody;
-use procyard_core::PublicError;
+use procyard_core::{Effects, ErrorCode, PublicError};
+
+use crate::CutOff;
 
 /// What went wrong. Texts are fit for a person who runs a command.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +43,9 @@ pub enum ClientError {
         "the connection to the service broke; look whether the request was carried out before you repeat it"
     )]
     Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A stream ended before it was over, and the service says why.
+    #[error(transparent)]
+    CutOff(#[from] CutOff),
     /// An answer, an event or a message is longer than this client takes.
     #[error("the service's answer is longer than {limit} bytes; ask for less at a time")]
     TooLong {
@@ -61,6 +66,22 @@ impl ClientError {
         match self {
             ClientError::Refused { error, .. } => Some(error),
             _ => None,
+        }
+    }
+
+    /// The error in the service's own form: what it said, or what stands for that where it said nothing.
+    pub fn public(&self) -> PublicError {
+        let say = |code| PublicError::new(code, self.to_string());
+        match self {
+            ClientError::Refused { error, .. } => error.clone(),
+            ClientError::CutOff(why) => why.public(),
+            ClientError::Unreachable { .. } => say(ErrorCode::Internal).retryable(),
+            ClientError::Broken(_) | ClientError::NotUnderstood(_) => {
+                say(ErrorCode::Internal).effects(Effects::Unknown)
+            }
+            ClientError::TooLong { .. } => say(ErrorCode::TooLarge),
+            ClientError::Invalid(_) => say(ErrorCode::InvalidArguments),
+            ClientError::Unexplained { .. } => say(ErrorCode::Internal),
         }
     }
 

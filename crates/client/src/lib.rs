@@ -29,6 +29,7 @@
 mod attach;
 mod client;
 mod connect;
+mod cut_off;
 mod error;
 mod events;
 mod logs;
@@ -41,6 +42,7 @@ mod sse;
 pub use attach::{Attachment, FromProcess};
 pub use client::Client;
 pub use connect::Address;
+pub use cut_off::CutOff;
 pub use error::ClientError;
 pub use events::{Events, StreamEvent};
 pub use logs::Logs;

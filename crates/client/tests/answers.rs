@@ -104,7 +104,7 @@ async fn a_token_goes_in_its_header_and_the_process_in_the_path() {
 #[tokio::test]
 async fn events_come_in_order_and_the_end_is_told() {
     let place = tempfile::tempdir().unwrap();
-    let record = r#"{"seq":7,"event_id":"01010101-0101-4101-8101-010101010101","process_id":"AQEBAQEBAQEBAQEBAQEBAQ","execution_id":"02020202-0202-4202-8202-020202020202","kind":"started","state":"running","created_at":"2026-01-01T00:00:00.000Z","started_at":"2026-01-01T00:00:00.000Z"}"#;
+    let record = r#"{"seq":7,"event_id":"01010101-0101-4101-8101-010101010101","process_id":"AQEBAQEBAQEBAQEBAQEBAQ","execution_id":"02020202-0202-4202-8202-020202020202","kind":"started","state":"running","at":"2026-01-01T00:00:00.000Z","created_at":"2026-01-01T00:00:00.000Z","started_at":"2026-01-01T00:00:00.000Z"}"#;
     let body = format!(
         ": hello\n\nid: 7\nevent: started\ndata: {record}\n\nevent: of-tomorrow\ndata: {{}}\n\n\
          event: end\ndata: {{\"reason\":\"shutting_down\"}}\n\n"
@@ -122,4 +122,36 @@ async fn events_come_in_order_and_the_end_is_told() {
     }
     assert_eq!(events.next().await.unwrap(), None);
     assert!(asked.await.unwrap().to_lowercase().contains("accept: text/event-stream"));
+}
+
+#[tokio::test]
+async fn a_stream_that_the_service_ends_early_is_not_taken_for_a_whole_one() {
+    for (trailer, expect) in [
+        ("procyard-end: complete\r\n", None),
+        ("", None),
+        ("procyard-end: shutting_down\r\n", Some("the service was stopped")),
+        ("procyard-end: session_closed\r\n", Some("was closed")),
+        ("procyard-end: removed\r\n", Some("was removed")),
+        ("procyard-end: gap\r\n", Some("not retained")),
+        ("procyard-end: unavailable\r\n", Some("try again")),
+        ("procyard-end: of-tomorrow\r\n", Some("not understood")),
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        let given = format!(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: procyard-end\r\n\r\n4\r\nsome\r\n0\r\n{trailer}\r\n"
+        );
+        let (client, asked) = answering(place.path(), given);
+        let mut logs = client.logs(&Handle::from_bytes([1; 16]), &LogsQuery::default()).await.unwrap();
+        assert_eq!(logs.next().await.unwrap().as_deref(), Some(b"some".as_slice()));
+        match (logs.next().await, expect) {
+            (Ok(None), None) => {}
+            (Err(error), Some(expect)) => {
+                assert!(error.to_string().contains(expect), "{trailer}: {error}");
+                assert_eq!(matches!(error, ClientError::CutOff(_)), expect != "not understood");
+            }
+            (other, _) => panic!("{trailer}: {other:?}"),
+        }
+        assert!(logs.next().await.unwrap().is_none(), "again and again");
+        assert!(asked.await.unwrap().to_lowercase().contains("te: trailers\r\n"));
+    }
 }

@@ -120,6 +120,9 @@ pub struct LifecycleEvent {
     /// When it became terminal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Timestamp>,
+    /// When the stop was asked for, or the running process was handed over. Absent where the times above say when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
     /// The exit code of an exited process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<u8>,
@@ -172,6 +175,11 @@ pub const fn matrix_admits(kind: EventKind, state: State, reason: Option<Reason>
 }
 
 impl LifecycleEvent {
+    /// When it happened, as far as the event tells.
+    pub fn happened_at(&self) -> Timestamp {
+        self.at.or(self.finished_at).or(self.started_at).unwrap_or(self.created_at)
+    }
+
     /// Checks the event against the matrix and its rules about fields.
     pub fn check(&self) -> Result<(), MatrixError> {
         if !matrix_admits(self.kind, self.state, self.reason) {
@@ -179,6 +187,7 @@ impl LifecycleEvent {
         }
         let begins = matches!(self.kind, EventKind::Started | EventKind::Backgrounded);
         let ends = self.kind.is_end();
+        need("at", self.at.is_some(), false, !ends && self.kind != EventKind::Started)?;
         need("started_at", self.started_at.is_some(), begins, true)?;
         need("finished_at", self.finished_at.is_some(), ends, ends)?;
         let exited = self.state == State::Exited;
@@ -225,6 +234,7 @@ mod tests {
             created_at: Timestamp::from_unix_micros(1),
             started_at: Some(Timestamp::from_unix_micros(2)),
             finished_at: ends.then_some(Timestamp::from_unix_micros(3)),
+            at: None,
             exit_code: (state == State::Exited).then_some(0),
             signal: None,
             diagnostic: None,
@@ -257,7 +267,11 @@ mod tests {
             LifecycleEvent { finished_at: Some(Timestamp::from_unix_micros(9)), ..started }.check(),
             Err(MatrixError::Surplus("finished_at"))
         );
+        let stopped = event(EventKind::StopRequested, State::Running, Some(Reason::Killed));
+        let stopped = LifecycleEvent { at: Some(Timestamp::from_unix_micros(5)), ..stopped };
+        assert_eq!((stopped.check(), stopped.happened_at()), (Ok(()), Timestamp::from_unix_micros(5)));
         let killed = event(EventKind::Completed, State::Killed, Some(Reason::RunnerShutdown));
+        assert_eq!(killed.happened_at(), Timestamp::from_unix_micros(3));
         assert_eq!(killed.check(), Ok(()));
         assert_eq!(
             LifecycleEvent { exit_code: Some(0), ..killed }.check(),

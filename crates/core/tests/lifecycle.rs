@@ -41,7 +41,7 @@ fn known(kind: EventKind, state: State, reason: Option<Reason>) -> bool {
         .any(|(of, states, reasons)| *of == kind && states.contains(&state) && reasons.contains(&reason))
 }
 
-/// Every event that there can be of these three, by which of the five optional fields it has.
+/// Every event that there can be of these three, by which of the six optional fields it has.
 fn event(kind: EventKind, state: State, reason: Option<Reason>, fields: u8) -> LifecycleEvent {
     let has = |bit: u8| fields & (1 << bit) != 0;
     let owner = Owner { session: SessionId::from_random([1; 16]), loop_id: LoopId::from_random([2; 16]) };
@@ -61,6 +61,7 @@ fn event(kind: EventKind, state: State, reason: Option<Reason>, fields: u8) -> L
         exit_code: has(2).then_some(0),
         signal: has(3).then_some(SIGTERM),
         diagnostic: has(4).then(|| "why".to_owned()),
+        at: has(5).then_some(Timestamp::from_unix_micros(4)),
     }
 }
 
@@ -85,7 +86,7 @@ fn an_event_has_the_fields_that_its_row_has_whatever_else_it_lacks() {
         for (state, reason) in
             states.iter().flat_map(|state| reasons.iter().map(move |reason| (*state, *reason)))
         {
-            for fields in 0..32_u8 {
+            for fields in 0..64_u8 {
                 let event = event(kind, state, reason, fields);
                 let begins = matches!(kind, EventKind::Started | EventKind::Backgrounded);
                 let ends = matches!(kind, EventKind::Completed | EventKind::Lost);
@@ -94,6 +95,7 @@ fn an_event_has_the_fields_that_its_row_has_whatever_else_it_lacks() {
                 let fits = (event.started_at.is_some() || !begins)
                     && event.finished_at.is_some() == ends
                     && event.exit_code.is_some() == exited
+                    && (event.at.is_none() || !(ends || kind == EventKind::Started))
                     && (event.signal.is_none() || (ends && !exited))
                     && (event.diagnostic.is_none() || diagnosed);
                 assert_eq!(event.check().is_ok(), fits, "{event:?}");
@@ -104,11 +106,12 @@ fn an_event_has_the_fields_that_its_row_has_whatever_else_it_lacks() {
 
 #[test]
 fn an_event_says_who_when_and_how_it_ended_and_nothing_else() {
-    let whole = event(EventKind::Completed, State::Failed, Some(Reason::Failed), 31);
+    let whole = event(EventKind::Completed, State::Failed, Some(Reason::Failed), 63);
     let value = serde_json::to_value(&whole).expect("an event is json");
     let mut names: Vec<_> = value.as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
     names.sort_unstable();
     let expected = [
+        "at",
         "created_at",
         "diagnostic",
         "exit_code",

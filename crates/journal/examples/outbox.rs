@@ -66,6 +66,7 @@ fn publish(journal: &Journal, owner: Owner, of: u8) -> Result<(), JournalError> 
         created_at: at(0),
         started_at: Some(at(1)),
         finished_at: Some(at(2)),
+        at: None,
         exit_code: Some(0),
         signal: None,
         diagnostic: None,

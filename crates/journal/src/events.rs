@@ -2,7 +2,7 @@
 //!
 //! Not for threads or files: everything here works within a transaction of its caller.
 
-use procyard_core::{Handle, LifecycleEvent, Owner, Timestamp};
+use procyard_core::{Handle, LifecycleEvent, Owner};
 use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, params};
 
 use crate::JournalError;
@@ -90,15 +90,10 @@ impl EventDraft {
             id: event.id.to_string(),
             owner: event.identity.owner.into(),
             handle: handle_column(&event.identity.handle),
-            at: time_of(event).as_unix_micros(),
+            at: event.happened_at().as_unix_micros(),
             body: seal(event)?,
         })
     }
-}
-
-/// The last time that an event carries, by which it ages.
-fn time_of(event: &LifecycleEvent) -> Timestamp {
-    event.finished_at.or(event.started_at).unwrap_or(event.created_at)
 }
 
 pub(crate) fn append(database: &Connection, draft: &EventDraft) -> Result<Appended, JournalError> {
@@ -201,6 +196,6 @@ fn event_of(row: &Row<'_>) -> Result<(u64, LifecycleEvent), JournalError> {
     agree(sequence, "id", row.get::<_, String>("id")? == event.id.to_string())?;
     agree(sequence, "owner", owner == event.identity.owner.into())?;
     agree(sequence, "handle", row.get::<_, String>("handle")? == handle_column(&event.identity.handle))?;
-    agree(sequence, "time", row.get::<_, i64>("at")? == time_of(&event).as_unix_micros())?;
+    agree(sequence, "time", row.get::<_, i64>("at")? == event.happened_at().as_unix_micros())?;
     Ok((from_column(sequence)?, event))
 }

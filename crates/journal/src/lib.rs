@@ -29,6 +29,7 @@
 //!     created_at: Timestamp::from_unix_micros(1),
 //!     started_at: Some(Timestamp::from_unix_micros(2)),
 //!     finished_at: None,
+//!     at: None,
 //!     exit_code: None,
 //!     signal: None,
 //!     diagnostic: None,

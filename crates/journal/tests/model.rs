@@ -62,7 +62,7 @@ struct Entry {
 }
 
 fn event_time(event: &LifecycleEvent) -> Timestamp {
-    event.finished_at.or(event.started_at).unwrap_or(event.created_at)
+    event.at.or(event.finished_at).or(event.started_at).unwrap_or(event.created_at)
 }
 
 fn notification_time(record: &NotificationRecord) -> Timestamp {

@@ -12,6 +12,19 @@ use common::{Place, all_events, at, event, handle, owner};
 use procyard_core::{LifecycleEvent, MatrixError, Reason};
 use procyard_journal::{Appended, EventBounds, EventFilter, Journal, JournalError};
 
+#[test]
+fn a_stop_keeps_the_time_at_which_it_was_asked_for_and_ages_by_it() {
+    let place = Place::new();
+    let journal = place.open();
+    let stop = LifecycleEvent { at: Some(at(10_000)), ..event(1) };
+    journal.append(&event(0)).unwrap();
+    journal.append(&stop).unwrap();
+    drop(journal);
+    let journal = place.open();
+    journal.prune(at(9_000), true, 100).unwrap();
+    assert_eq!(all_events(&journal, 10), [(2, stop)]);
+}
+
 /// The same id with other content.
 fn forged(event: &LifecycleEvent) -> LifecycleEvent {
     LifecycleEvent { created_at: at(-1), ..event.clone() }

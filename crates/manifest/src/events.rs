@@ -27,11 +27,13 @@ impl Manifest {
             self.stop_requested.filter(|stop| stop.state == State::Starting || self.started_at.is_some());
         let stop = stop.map(|stop| {
             let (id, kind) = (self.ids.stop_requested, EventKind::StopRequested);
-            (stop.at, self.event_before_the_end(id, kind, stop.state, Some(stop.reason), stop.at))
+            let event = self.event_before_the_end(id, kind, stop.state, Some(stop.reason), stop.at);
+            (stop.at, LifecycleEvent { at: Some(stop.at), ..event })
         });
         let handed_over = self.handed_over_at.filter(|_| self.started_at.is_some()).map(|at| {
             let (id, kind) = (self.ids.backgrounded, EventKind::Backgrounded);
-            (at, self.event_before_the_end(id, kind, State::Running, None, at))
+            let event = self.event_before_the_end(id, kind, State::Running, None, at);
+            (at, LifecycleEvent { at: Some(at), ..event })
         });
         let mut between: Vec<_> = handed_over.into_iter().chain(stop).collect();
         between.sort_by_key(|(at, _)| *at);
@@ -61,6 +63,7 @@ impl Manifest {
             created_at: self.created_at,
             started_at: self.started_at,
             finished_at: self.finished_at,
+            at: None,
             exit_code: outcome.exit_code,
             signal: outcome.signal,
             diagnostic: outcome.diagnostic.clone(),
@@ -86,6 +89,7 @@ impl Manifest {
             created_at: self.created_at,
             started_at: self.started_at.filter(|_| state == State::Running),
             finished_at: None,
+            at: None,
             exit_code: None,
             signal: None,
             diagnostic: None,

@@ -48,7 +48,9 @@ fn a_life_is_announced_in_its_order() {
     handed.stop_requested = Some(stop(State::Running, 2));
     check(&handed, &[Started, StopRequested, Backgrounded]);
     handed.stop_requested = Some(stop(State::Running, 4));
-    check(&lost(handed), &[Started, Backgrounded, StopRequested, Lost]);
+    let events = check(&lost(handed), &[Started, Backgrounded, StopRequested, Lost]);
+    let times: Vec<_> = events.iter().map(LifecycleEvent::happened_at).collect();
+    assert_eq!(times, [events[0].started_at.unwrap(), at(3), at(4), at(9)], "each has its own time");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use procyard_core::{Handle, LoopId, SessionId};
 use procyard_tools::Dialect;
 
 mod service;
+pub(crate) mod usage;
 
 pub(crate) use service::{
     AttachOptions, EventsOptions, LogsOptions, PsOptions, RemoteOptions, SendOptions, ServeOptions,
@@ -27,9 +28,14 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+/// The exit codes of every verb; those of `run` and `wait` are the command's where there is one.
 const EXIT_CODES: &str = "\
-Exit codes: that of the command; 128+n when signal n ended it; 124 when it timed out; 125 when procyard itself failed; 126 \
-when the command is not executable; 127 when it was not found.";
+Exit codes: 0 it was done; 125 procyard itself failed or was called wrongly; 141 nobody read the output any more (logs, \
+events, export, run). `run` and `wait` give the code of the command, 128+n when signal n ended it, 124 when it timed out; \
+`run` 126 when it is not executable and 127 when it was not found. `doctor` gives 1 where nothing can contain commands.
+
+With --json results are JSON on standard output, and a failure is one line on standard error, \
+{\"error\": {\"code\", \"message\", \"field\", \"retryable\", \"effects\"}}, the same as from the service.";
 
 const RUN_USAGE: &str = "\
 procyard run [OPTIONS] 'LINE'
@@ -46,8 +52,16 @@ Examples:
 command each time, as every key is. SIGTERM, SIGHUP and SIGQUIT terminate it. \
 Whatever the command leaves running is ended with it, also when procyard itself is killed.
 
+When nobody reads the output any more, as of `procyard run yes | head`, the command is ended without a word.
+
 Exit codes: that of the command; 128+n when signal n ended it; 124 when it timed out; 125 when procyard itself failed; 126 \
-when the command is not executable; 127 when it was not found.";
+when the command is not executable; 127 when it was not found; 141 when nobody read the output any more.";
+
+const DOCTOR_CODES: &str = "\
+Exit codes: 0 commands can be contained; 1 nothing here can contain them, and nothing will be started; 125 procyard itself failed.";
+
+const GC_CODES: &str = "\
+Exit codes: 0 all of it was removed; 125 something could not be removed.";
 
 const MCP_EXAMPLES: &str = "\
 Example entry for a client's configuration:
@@ -56,7 +70,9 @@ Example entry for a client's configuration:
 const EXPORT_EXAMPLES: &str = "\
 Examples:
   procyard export --format raw HANDLE > output.log
-  procyard export --format asciicast HANDLE > session.cast && asciinema play session.cast";
+  procyard export --format asciicast HANDLE > session.cast && asciinema play session.cast
+
+Exit codes: 0 all of it was written, with what is missing said on standard error; 125 it was not; 141 nobody read it any more.";
 
 const COMPLETIONS_EXAMPLES: &str = "\
 Example:
@@ -93,6 +109,7 @@ pub(crate) enum Command {
     #[command(after_help = service::SEND_EXAMPLES)]
     Send(SendOptions),
     /// Stop a process with everything it started.
+    #[command(after_help = service::STOP_CODES)]
     Stop(StopOptions),
     /// Wait for the end of a process; the exit code is its own.
     #[command(after_help = service::WAIT_EXAMPLES)]
@@ -101,11 +118,13 @@ pub(crate) enum Command {
     #[command(after_help = service::EVENTS_EXAMPLES)]
     Events(EventsOptions),
     /// Say what this machine can do for contained commands, and what would make it better.
+    #[command(after_help = DOCTOR_CODES)]
     Doctor(DoctorOptions),
     /// Write the record of a process, from whatever session it is in.
     #[command(after_help = EXPORT_EXAMPLES)]
     Export(ExportOptions),
     /// Remove sessions that ended long ago.
+    #[command(after_help = GC_CODES)]
     Gc(GcOptions),
     /// Show the effective configuration, and where each value is from.
     #[command(after_help = CONFIG_EXAMPLES)]
@@ -152,7 +171,7 @@ pub(crate) struct RunOptions {
     #[arg(long)]
     pub(crate) no_stdin: bool,
 
-    /// Say how it ended, or why it could not be started, as one line of JSON on stderr
+    /// Say how it ended, or why it could not be started, as one line of JSON on standard error
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -254,13 +273,17 @@ pub(crate) struct ExportOptions {
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) format: ExportFormat,
 
+    /// Say what is missing, and errors, as lines of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
     #[command(flatten)]
     pub(crate) data: DataDir,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct GcOptions {
-    /// Say it as one line of JSON
+    /// Say it as one line of JSON, errors too
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -277,7 +300,7 @@ pub(crate) struct GcOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorOptions {
-    /// Say it as one line of JSON
+    /// Say it as one line of JSON, errors too
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -294,7 +317,7 @@ pub(crate) struct ShowConfigOptions {
     #[arg(long, conflicts_with = "json")]
     pub(crate) explain: bool,
 
-    /// As one line of JSON
+    /// As one line of JSON, errors too
     #[arg(long)]
     pub(crate) json: bool,
 

@@ -1,6 +1,7 @@
 //! Configuration: what is set, by whom, and what follows for the crates that this program puts together.
 //!
-//! `keys` is the one table of what there is; `kind` says what a value may be; `sources` brings defaults, file,
+//! `keys` is the one table of what there is; `kind` and `level` say what a value may be, `nearest` what a misspelt name was
+//! meant to be; `sources` brings defaults, file,
 //! environment and flags together; `effect` turns the result into the settings of the inner crates; `show` prints it;
 //! `page` writes the page of the documentation.
 //!
@@ -10,6 +11,8 @@ mod effect;
 mod file;
 mod keys;
 mod kind;
+mod level;
+mod nearest;
 #[cfg(test)]
 mod page;
 mod show;
@@ -17,5 +20,6 @@ mod sources;
 
 pub(crate) use keys::{Config, Log};
 pub(crate) use kind::LogFormat;
+pub(crate) use nearest::nearest;
 pub(crate) use show::show;
 pub(crate) use sources::{ConfigOptions, Effective, Flag};

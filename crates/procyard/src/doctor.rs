@@ -15,11 +15,8 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::DoctorOptions;
 use crate::config::Effective;
-use crate::say::print;
+use crate::say::{Voice, give};
 use crate::{exit, log};
-
-/// Nothing here can contain a process.
-const UNCONTAINED: u8 = 1;
 
 /// What gives a command its limits where nothing does.
 const HOW_TO_LIMIT: &str = "to limit, run in a subgroup of a delegated cgroup (systemd: Delegate=yes with \
@@ -27,16 +24,16 @@ const HOW_TO_LIMIT: &str = "to limit, run in a subgroup of a delegated cgroup (s
 
 /// Looks and tells; exits 1 when nothing can contain.
 pub(crate) async fn doctor(options: DoctorOptions) -> ExitCode {
-    let set_up = || {
-        let configured = options.config.load(Vec::new())?;
-        log::start(&configured.config.log)?;
-        anyhow::Ok((options.data.resolve()?, configured))
-    };
-    let (data_dir, configured) = match set_up() {
-        Ok(set_up) => set_up,
-        Err(error) if options.json => return exit::fault_as_json(&error),
-        Err(error) => return exit::fault(&error),
-    };
+    match look(&options).await {
+        Ok(code) => code,
+        Err(error) => exit::fault_as(&error, Voice::of(options.json)),
+    }
+}
+
+async fn look(options: &DoctorOptions) -> anyhow::Result<ExitCode> {
+    let configured = options.config.load(Vec::new())?;
+    log::start(&Voice::of(options.json).logs(&configured.config.log))?;
+    let data_dir = options.data.resolve()?;
     let host = HostOptions { try_on_request: true, ..HostOptions::default() };
     let found = match HostRunner::start(host).await {
         Ok(runner) => {
@@ -46,13 +43,12 @@ pub(crate) async fn doctor(options: DoctorOptions) -> ExitCode {
         }
         Err(error) => Err(error.to_string()),
     };
-    let text = if options.json {
+    give(if options.json {
         format!("{}\n", as_json(&found, &data_dir, &configured))
     } else {
         as_text(&found, &data_dir, &configured)
-    };
-    print(std::io::stdout(), text);
-    if found.is_ok() { ExitCode::SUCCESS } else { UNCONTAINED.into() }
+    })?;
+    Ok(if found.is_ok() { ExitCode::SUCCESS } else { exit::UNCONTAINED.into() })
 }
 
 /// What contains commands here and whether they can have terminals, or why nothing does.

@@ -1,17 +1,21 @@
-//! The exit codes of `procyard`, named and documented.
+//! The exit codes of `procyard`, named and documented, and which of them a failure has.
 //!
 //! Not for the codes of commands: those are passed through.
 
 use std::process::ExitCode;
 
-use procyard_client::ClientError;
 use procyard_core::SignalNumber;
 use procyard_runner::{RunnerError, RunnerErrorKind, SpawnFailure};
 use procyard_supervisor::SupervisorError;
+use serde_json::json;
 
-use crate::say::{print, say};
+use crate::problem;
+use crate::say::{Voice, print_line, say};
 
-/// The command's lifetime deadline passed (as `timeout(1)` says it).
+/// `procyard doctor`: nothing here can contain a command.
+pub(crate) const UNCONTAINED: u8 = 1;
+
+/// The command's lifetime deadline passed, or a wait for it did (as `timeout(1)` says it).
 pub(crate) const TIMED_OUT: u8 = 124;
 
 /// procyard itself failed, or was called wrongly.
@@ -31,19 +35,15 @@ pub(crate) const BROKEN_PIPE: u8 = SIGNALLED + 13;
 
 /// Says on stderr why procyard failed, with every cause, and gives the code for it.
 pub(crate) fn fault(error: &anyhow::Error) -> ExitCode {
-    say(format_args!("{error:#}"));
-    code_of(error).into()
+    fault_as(error, Voice::Text)
 }
 
-/// As [`fault`], as one line of JSON.
-pub(crate) fn fault_as_json(error: &anyhow::Error) -> ExitCode {
-    // What a service refused is told as it told it.
-    let refusal = error.chain().find_map(|cause| cause.downcast_ref::<ClientError>()?.refusal());
-    let line = match refusal {
-        Some(refusal) => serde_json::json!({"error": refusal}),
-        None => serde_json::json!({"error": format!("{error:#}")}),
-    };
-    print(std::io::stderr(), format_args!("{line}\n"));
+/// As [`fault`], in the form that was asked for. As JSON it is the body that the service and the tools answer with.
+pub(crate) fn fault_as(error: &anyhow::Error, voice: Voice) -> ExitCode {
+    match voice {
+        Voice::Text => say(problem::words(error)),
+        Voice::Json => print_line(&json!({"error": problem::public(error)})),
+    }
     code_of(error).into()
 }
 
@@ -66,5 +66,34 @@ fn code_of(error: &anyhow::Error) -> u8 {
             NOT_EXECUTABLE
         }
         _ => FAULT,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The codes with their rows in the documentation.
+    const CODES: [(u8, &str); 7] = [
+        (UNCONTAINED, "`UNCONTAINED`"),
+        (TIMED_OUT, "`TIMED_OUT`"),
+        (FAULT, "`FAULT`"),
+        (NOT_EXECUTABLE, "`NOT_EXECUTABLE`"),
+        (NOT_FOUND, "`NOT_FOUND`"),
+        (SIGNALLED, "`SIGNALLED`"),
+        (BROKEN_PIPE, "`BROKEN_PIPE`"),
+    ];
+
+    #[test]
+    fn the_page_of_the_documentation_tells_every_code() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/command-line.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        for (code, name) in CODES {
+            let row = page.lines().find(|line| line.contains(name)).unwrap_or_else(|| panic!("{name}"));
+            assert!(
+                row.starts_with(&format!("| {code} ")) || row.starts_with(&format!("| {code}+n ")),
+                "{row}"
+            );
+        }
     }
 }

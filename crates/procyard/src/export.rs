@@ -12,14 +12,15 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use procyard_core::Handle;
+use procyard_core::{ErrorCode, Handle};
 use procyard_manifest::{LoadError, Manifest, ManifestStore, SessionRoot, spool_name};
 use procyard_spool::{Gap, Page, Read, ReadError, SpoolError, SpoolOptions, SpoolReader, StreamFilter};
 use procyard_store::{Dir, FsDir};
 
 use crate::cli::{ExportFormat, ExportOptions};
 use crate::exit;
-use crate::say::say;
+use crate::problem::refused;
+use crate::say::Voice;
 
 /// How much is read at a time.
 const PAGE_BYTES: usize = 256 * 1024;
@@ -42,14 +43,17 @@ trait Format {
 
 /// Finds the process in whatever session it is and writes its record to standard output.
 pub(crate) async fn export(options: ExportOptions) -> ExitCode {
-    let written = tokio::task::spawn_blocking(move || write(&options)).await;
+    let voice = Voice::of(options.json);
+    let written = tokio::task::spawn_blocking(move || write(&options, voice)).await;
     match written.context("the export failed").and_then(|written| written) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => exit::fault(&error),
+        // Whoever reads has seen enough.
+        Err(error) if is_broken_pipe(&error) => exit::BROKEN_PIPE.into(),
+        Err(error) => exit::fault_as(&error, voice),
     }
 }
 
-fn write(options: &ExportOptions) -> anyhow::Result<()> {
+fn write(options: &ExportOptions, voice: Voice) -> anyhow::Result<()> {
     let data_dir = options.data.resolve()?;
     let (root, manifest) = find(&data_dir, &options.handle)?;
     let mut format: Box<dyn Format> = match options.format {
@@ -58,12 +62,7 @@ fn write(options: &ExportOptions) -> anyhow::Result<()> {
         ExportFormat::Jsonl => Box::new(jsonl::Jsonl),
         ExportFormat::Asciicast => Box::new(asciicast::Asciicast::new(&manifest)),
     };
-    let mut out = BufWriter::new(std::io::stdout().lock());
-    match pages(root, &manifest, format.as_mut(), &mut out) {
-        // Whoever reads has seen enough.
-        Err(error) if is_broken_pipe(&error) => Ok(()),
-        written => written,
-    }
+    pages(root, &manifest, format.as_mut(), &mut BufWriter::new(std::io::stdout().lock()), voice)
 }
 
 fn pages(
@@ -71,6 +70,7 @@ fn pages(
     manifest: &Manifest,
     format: &mut dyn Format,
     out: &mut dyn Write,
+    voice: Voice,
 ) -> anyhow::Result<()> {
     let mut output = Output::open(root, manifest)?;
     format.begin(manifest, out)?;
@@ -80,7 +80,7 @@ fn pages(
     while cursor < end {
         let page = output.page(cursor)?;
         for gap in &page.gaps {
-            say(format_args!("bytes {} to {} are missing", gap.from, gap.until));
+            voice.note(format_args!("bytes {} to {} are missing", gap.from, gap.until));
         }
         format.page(&page, out)?;
         if page.next_cursor <= cursor {
@@ -90,7 +90,7 @@ fn pages(
     }
     let total_bytes = cursor.max(manifest.spool.total_bytes);
     if cursor < total_bytes {
-        say(format_args!("bytes {cursor} to {total_bytes} are missing"));
+        voice.note(format_args!("bytes {cursor} to {total_bytes} are missing"));
         format.page(&missing(cursor, total_bytes), out)?;
     }
     format.end(manifest, total_bytes, out)?;
@@ -171,7 +171,7 @@ fn find(data_dir: &Path, handle: &Handle) -> anyhow::Result<(Arc<dyn Dir>, Manif
             Err(error) => return Err(error).context("the record of this process does not load"),
         }
     }
-    bail!("there is no process with this handle in the data directory")
+    Err(refused(ErrorCode::NotFound, "there is no process with this handle in the data directory"))
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -3,7 +3,7 @@
 //! Not for what lives: a session whose lock is held, by a supervisor or by a guardian whose trees are not gone, is never
 //! touched; nor is one whose anchor does not say that it is ours.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
@@ -11,12 +11,17 @@ use anyhow::Context as _;
 use procyard_core::{Limits, SessionId};
 use procyard_manifest::{SessionError, SessionRoot};
 use serde_json::{Map, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::cli::GcOptions;
 use crate::config::Flag;
-use crate::say::{print, say};
+use crate::remote::give_json;
+use crate::say::{Voice, say};
 use crate::session::anchor;
-use crate::{exit, log};
+use crate::{exit, log, problem};
+
+/// How often a service looks through ended sessions.
+const COLLECT_EVERY: Duration = Duration::from_secs(6 * 3600);
 
 /// So many days.
 pub(crate) const fn days(count: u64) -> Duration {
@@ -42,35 +47,65 @@ impl GcOptions {
 
 /// Removes, and says how many.
 pub(crate) async fn gc(options: GcOptions) -> ExitCode {
-    let collected = async {
-        let data_dir = options.data.resolve()?;
-        let configured = options.config.load(options.flags())?;
-        log::start(&configured.config.log)?;
-        let older_than = days(configured.config.retention.log_days);
-        tokio::task::spawn_blocking(move || collect(&data_dir, older_than))
-            .await
-            .context("the removal failed")?
-    };
-    match collected.await {
-        Ok(found) if options.json => {
+    let voice = Voice::of(options.json);
+    let told = removed(&options, voice).await.and_then(|found| tell(&found, voice).map(|()| found));
+    match told {
+        Ok(found) if found.failed.is_empty() => ExitCode::SUCCESS,
+        Ok(_) => exit::FAULT.into(),
+        Err(error) => exit::fault_as(&error, voice),
+    }
+}
+
+async fn removed(options: &GcOptions, voice: Voice) -> anyhow::Result<Collected> {
+    let data_dir = options.data.resolve()?;
+    let configured = options.config.load(options.flags())?;
+    log::start(&voice.logs(&configured.config.log))?;
+    let older_than = days(configured.config.retention.log_days);
+    tokio::task::spawn_blocking(move || collect(&data_dir, older_than)).await.context("the removal failed")?
+}
+
+fn tell(found: &Collected, voice: Voice) -> anyhow::Result<()> {
+    match voice {
+        Voice::Json => {
             let failed: Map<_, _> = found
                 .failed
                 .iter()
-                .map(|(session, error)| (session.to_string(), json!(format!("{error:#}"))))
+                .map(|(session, error)| (session.to_string(), json!(problem::public(error))))
                 .collect();
-            let report = json!({"removed": found.removed, "kept": found.kept, "failed": failed});
-            print(std::io::stdout(), format_args!("{report}\n"));
-            if found.failed.is_empty() { ExitCode::SUCCESS } else { exit::FAULT.into() }
+            give_json(&json!({"removed": found.removed, "kept": found.kept, "failed": failed}))?;
         }
-        Ok(found) => {
+        Voice::Text => {
             for (session, error) in &found.failed {
-                say(format_args!("session {session} could not be removed: {error:#}"));
+                say(format_args!("session {session} could not be removed: {}", problem::words(error)));
             }
             say(format_args!("{} sessions removed, {} kept", found.removed, found.kept));
-            if found.failed.is_empty() { ExitCode::SUCCESS } else { exit::FAULT.into() }
         }
-        Err(error) if options.json => exit::fault_as_json(&error),
-        Err(error) => exit::fault(&error),
+    }
+    Ok(())
+}
+
+/// Removes them now and again, until a service ends, and tells its logs what could not be removed.
+pub(crate) async fn collect_until(stop: CancellationToken, data_dir: PathBuf, keep: Duration) {
+    loop {
+        collect_once(data_dir.clone(), keep).await;
+        tokio::select! {
+            () = tokio::time::sleep(COLLECT_EVERY) => {}
+            () = stop.cancelled() => return,
+        }
+    }
+}
+
+async fn collect_once(data_dir: PathBuf, keep: Duration) {
+    match tokio::task::spawn_blocking(move || collect(&data_dir, keep)).await {
+        Ok(Ok(found)) => {
+            for (session, error) in found.failed {
+                tracing::warn!(%session, error = format!("{error:#}"), "an old session could not be removed");
+            }
+        }
+        Ok(Err(error)) => {
+            tracing::warn!(error = format!("{error:#}"), "old sessions were not looked through")
+        }
+        Err(error) => tracing::warn!(%error, "old sessions were not looked through"),
     }
 }
 

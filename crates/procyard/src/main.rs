@@ -17,6 +17,7 @@ mod log;
 mod man;
 mod mcp;
 mod pages;
+mod problem;
 mod remote;
 mod run;
 mod say;
@@ -30,8 +31,8 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::cli::{Cli, Command};
-use crate::say::say;
+use crate::cli::{Cli, Command, usage};
+use crate::say::{Voice, say};
 
 fn main() -> ExitCode {
     // In a process that was started as a guardian this never returns; it must come before anything else.
@@ -74,15 +75,19 @@ fn main() -> ExitCode {
 
 /// Help and version are asked for; anything else is a usage error. A closed stdout changes neither.
 fn misused(error: &clap::Error) -> ExitCode {
-    let _ = error.print();
     if !error.use_stderr() {
+        let _ = error.print();
         return ExitCode::SUCCESS;
     }
-    let is_run = std::env::args_os().nth(1).is_some_and(|verb| verb == "run");
-    if is_run && error.kind() == clap::error::ErrorKind::UnknownArgument {
-        say(
-            "a shell line is one argument, so quote it; a program with arguments comes after `--`: procyard run -- ls -la",
-        );
+    let arguments: Vec<_> = std::env::args_os().skip(1).take_while(|argument| argument != "--").collect();
+    let is_run = arguments.first().is_some_and(|verb| verb == "run");
+    let quote = is_run && error.kind() == clap::error::ErrorKind::UnknownArgument;
+    if arguments.iter().any(|argument| argument == "--json") {
+        return exit::fault_as(&usage::refusal(error, quote), Voice::Json);
+    }
+    let _ = error.print();
+    if quote {
+        say(usage::QUOTE);
     }
     exit::FAULT.into()
 }

@@ -10,6 +10,7 @@ use clap::CommandFactory as _;
 
 use crate::cli::{Cli, CompletionsOptions, ManOptions};
 use crate::exit;
+use crate::say::give;
 
 /// Writes the completions for a shell.
 pub(crate) fn completions(options: &CompletionsOptions) -> ExitCode {
@@ -43,12 +44,8 @@ fn into(dir: &Path) -> anyhow::Result<()> {
 
 /// To stdout, whose reader may have had enough.
 fn written(text: &[u8]) -> ExitCode {
-    use std::io::Write as _;
-    let mut stdout = std::io::stdout();
-    match stdout.write_all(text).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            exit::fault(&anyhow::Error::new(error).context("standard output cannot be written"))
-        }
-        _ => ExitCode::SUCCESS,
+    match give(String::from_utf8_lossy(text)) {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => exit::fault(&error),
     }
 }

@@ -21,7 +21,7 @@ use crate::cli::RunOptions;
 use crate::config::{Config, Effective};
 use crate::limits::unenforced;
 use crate::pages::write_page;
-use crate::say::say;
+use crate::say::{Voice, say};
 use crate::session::{Keep, Session, Which};
 use crate::terminal::{RawTerminal, Signals};
 use crate::{exit, log, summary, terminal};
@@ -40,23 +40,22 @@ const READER_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Runs the command and gives its exit code.
 pub(crate) async fn run(options: RunOptions) -> ExitCode {
-    let json = options.json;
-    match supervise(options).await {
+    let voice = Voice::of(options.json);
+    match supervise(options, voice).await {
         Ok(code) => code.into(),
-        Err(error) if json => exit::fault_as_json(&error),
-        Err(error) => exit::fault(&error),
+        Err(error) => exit::fault_as(&error, voice),
     }
 }
 
-async fn supervise(options: RunOptions) -> anyhow::Result<u8> {
+async fn supervise(options: RunOptions, voice: Voice) -> anyhow::Result<u8> {
     // Caught before anything is made, so that a signal meanwhile leaves nothing behind either.
     let signals = Signals::catch()?;
     let configured = options.config.load(options.limits.flags())?;
-    log::start(&configured.config.log)?;
+    log::start(&voice.logs(&configured.config.log))?;
     let data_dir = options.data.resolve()?;
     let host = options.limits.of_runner(&configured.config);
     let session = Session::open(&data_dir, Which::New, None, Keep::Nothing, &configured, host).await?;
-    let outcome = attend(&session, &options, &configured, signals).await;
+    let outcome = attend(&session, &options, &configured, signals, voice).await;
     let (root, survivors) = session.close().await;
     // Nobody can ask for it any more. What cannot be removed is removed with other ended sessions.
     let removed = tokio::task::spawn_blocking(move || root.remove(&data_dir)).await;
@@ -64,7 +63,7 @@ async fn supervise(options: RunOptions) -> anyhow::Result<u8> {
         tracing::warn!(%error, "the session of this run could not be removed");
     }
     if survivors > 0 {
-        say("some processes could not be proven gone");
+        voice.note("some processes could not be proven gone");
     }
     outcome
 }
@@ -74,6 +73,7 @@ async fn attend(
     options: &RunOptions,
     configured: &Effective,
     signals: Signals,
+    voice: Voice,
 ) -> anyhow::Result<u8> {
     let config = &configured.config;
     let runner = session.runners().resolve(session.owner)?;
@@ -108,7 +108,7 @@ async fn attend(
     let handle =
         session.supervisor.start(session.owner, origin, prepared, Lease::none(), start).await?.handle();
     let raw = if options.tty { RawTerminal::enter() } else { None };
-    let run = Run { session, handle };
+    let run = Run { session, handle, voice };
     let (told, told_to_end) = watch::channel(false);
     let attended = {
         let output = run.pass_output_on(&consumed);
@@ -131,7 +131,11 @@ async fn attend(
     };
     drop(raw);
     let ended = attended?;
-    summary::tell(&ended.snapshot, options.json);
+    // A reader that has seen enough, such as head(1), means no failure that anybody needs to be told of: as with any other
+    // writer to a pipe, the code says it.
+    if voice == Voice::Json || !matches!(ended.output, Passed::NobodyReads) {
+        summary::tell(&ended.snapshot, voice);
+    }
     Ok(match ended.output {
         Passed::NobodyReads => exit::BROKEN_PIPE,
         Passed::Failed => exit::FAULT,
@@ -143,6 +147,7 @@ async fn attend(
 pub(crate) struct Run<'s> {
     pub(crate) session: &'s Session,
     pub(crate) handle: Handle,
+    pub(crate) voice: Voice,
 }
 
 /// How the command ended, and what became of its output.
@@ -177,7 +182,7 @@ impl Run<'_> {
             if next > cursor {
                 if page.gap {
                     let missing: u64 = page.gaps.iter().map(|gap| gap.until - gap.from).sum();
-                    say(format_args!("{missing} bytes of output could not be kept"));
+                    self.voice.note(format_args!("{missing} bytes of output could not be kept"));
                 }
                 cursor = next;
                 let write = move || write_page(&page, std::io::stdout().as_fd(), std::io::stderr().as_fd());
@@ -201,7 +206,7 @@ impl Run<'_> {
         let output = if error.kind() == std::io::ErrorKind::BrokenPipe {
             Passed::NobodyReads
         } else {
-            say(format_args!("output could not be written: {error}"));
+            self.voice.note(format_args!("output could not be written: {error}"));
             Passed::Failed
         };
         let stop = StopRequest { kind: StopKind::Terminate, grace: None };
@@ -228,7 +233,8 @@ impl Run<'_> {
                 && tokio::time::timeout(READER_PATIENCE, consumed.changed()).await.is_err()
             {
                 let left = snapshot.total_bytes.saturating_sub(*consumed.borrow());
-                say(format_args!("about {left} bytes of output were not passed on: nobody read them"));
+                self.voice
+                    .note(format_args!("about {left} bytes of output were not passed on: nobody read them"));
                 return Ok(Ended { snapshot, output: Passed::On });
             }
         }

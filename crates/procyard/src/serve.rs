@@ -1,27 +1,26 @@
-//! `procyard serve`: the service on its sockets, from the lock of its data directory to the end of its last session.
+//! `procyard serve`: the service put together, from the lock of its data directory to the end of its last session.
 //!
-//! Not for requests: the server crate answers them.
+//! Not for requests, which the server crate answers, nor for sessions, which `hosted` opens.
 
 mod notify;
+mod only;
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
-use anyhow::{Context as _, bail};
-use nix::fcntl::{Flock, FlockArg};
+use anyhow::Context as _;
 use procyard_client::Client;
-use procyard_server::http::{Listener, ServiceOptions, SessionHost};
+use procyard_core::PublicError;
+use procyard_server::http::{Listener, ServiceError, ServiceOptions, SessionHost as _};
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::caught::stop_on_signals;
 use crate::cli::ServeOptions;
-use crate::config::{Config, Effective};
+use crate::config::Config;
 use crate::hosted::Host;
-use crate::say::say;
+use crate::say::{Voice, print_line, say};
 use crate::{exit, gc, log};
 
 /// The Unix socket in the data directory, where no other is configured.
@@ -29,42 +28,49 @@ pub(crate) const SOCKET: &str = "procyard.sock";
 
 const ADMIN_TOKEN: &str = "admin.token";
 const TOKENS: &str = "tokens";
-const LOCK: &str = "service.lock";
-
-/// How often ended sessions are looked through.
-const COLLECT_EVERY: Duration = Duration::from_secs(6 * 3600);
 
 /// Serves until SIGTERM, SIGINT or SIGHUP; then ends everything in order and exits 0.
 pub(crate) async fn serve(options: ServeOptions) -> ExitCode {
-    match run(&options).await {
+    let voice = Voice::of(options.json);
+    match run(&options, voice).await {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => exit::fault(&error),
+        Err(error) => exit::fault_as(&error, voice),
     }
 }
 
-async fn run(options: &ServeOptions) -> anyhow::Result<()> {
+/// The whole wiring.
+async fn run(options: &ServeOptions, voice: Voice) -> anyhow::Result<()> {
     // Caught first: a signal meanwhile ends what has begun in order, too.
     let stop = stop_on_signals()?;
+
     let configured = options.config.load(options.server.flags())?;
-    log::start(&configured.config.log)?;
+    log::start(&voice.logs(&configured.config.log))?;
     let data_dir = options.data.resolve()?;
     let workspace = workspace(options)?;
-    let _only = lock(&data_dir)?;
-    let keep = gc::days(configured.config.retention.log_days);
+
+    // What may be wrong outside is found before anything is opened.
+    let _only = only::one_service_on(&data_dir)?;
+    let service = service(&data_dir, &configured.config);
+    check_tokens(&service).await?;
     let socket = configured.config.server.socket.clone().unwrap_or_else(|| data_dir.join(SOCKET));
-    let (listeners, service) = listen(&data_dir, &socket, &configured).await?;
+    let listeners = listen(&socket, &configured.config).await?;
     let addresses = listeners.iter().map(Listener::address).collect::<Result<Vec<_>, _>>()?;
+
+    let keep = gc::days(configured.config.retention.log_days);
     let host = Arc::new(Host::new(data_dir.clone(), configured, workspace).await?);
     tokio::select! {
         reopened = host.reopen() => reopened?,
         () = stop.cancelled() => {
-            host.close_all().await;
-            return Ok(());
+            return match host.close_all().await {
+                0 => Ok(()),
+                survivors => Err(ServiceError::Survivors(survivors).into()),
+            };
         }
     }
+
     let beside = [
-        tokio::spawn(collect(data_dir, keep, stop.clone())),
-        tokio::spawn(announce(Client::unix(socket), addresses, stop.clone())),
+        tokio::spawn(gc::collect_until(stop.clone(), data_dir, keep)),
+        tokio::spawn(announce(Client::unix(socket), addresses, voice, stop.clone())),
     ];
     let served = procyard_server::http::serve(listeners, host, service, stop.clone()).await;
     // Serving ends by itself only when it fails.
@@ -80,67 +86,53 @@ fn workspace(options: &ServeOptions) -> anyhow::Result<PathBuf> {
         Some(named) => std::path::absolute(named).context("the workspace's path is not usable")?,
         None => std::env::current_dir().context("the current directory is gone; name a --workspace")?,
     };
-    anyhow::ensure!(workspace.is_dir(), "the workspace {} is not a directory", workspace.display());
-    Ok(workspace)
+    if workspace.is_dir() {
+        return Ok(workspace);
+    }
+    let message = format!("the workspace {} is not a directory", workspace.display());
+    Err(PublicError::argument("--workspace", message).into())
 }
 
-/// Makes the data directory, private, and takes its lock: two services would take each other's sessions.
-fn lock(data_dir: &Path) -> anyhow::Result<Flock<File>> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(data_dir)
-        .with_context(|| format!("the data directory {} cannot be made", data_dir.display()))?;
-    // Whoever can write there could put a socket of their own in the place of the service's.
-    let shared = data_dir.metadata().is_ok_and(|found| found.mode() & 0o022 != 0);
-    anyhow::ensure!(
-        !shared,
-        "others can write to the data directory {}; take that away (chmod go-w)",
-        data_dir.display()
-    );
-    let file =
-        OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(data_dir.join(LOCK));
-    let file =
-        file.with_context(|| format!("the data directory {} cannot be written", data_dir.display()))?;
-    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-        Ok(lock) => Ok(lock),
-        Err((_, nix::errno::Errno::EWOULDBLOCK)) => bail!(
-            "a service runs on {} already; stop it, or name another directory with --data-dir",
-            data_dir.display()
-        ),
-        Err((_, error)) => Err(error).context("the data directory cannot be locked"),
+fn service(data_dir: &Path, config: &Config) -> ServiceOptions {
+    let admin_token_file = config.server.admin_token_file.clone();
+    ServiceOptions {
+        admin_token_file: admin_token_file.unwrap_or_else(|| data_dir.join(ADMIN_TOKEN)),
+        tokens_dir: data_dir.join(TOKENS),
+        ..ServiceOptions::in_directory(data_dir)
     }
+}
+
+async fn check_tokens(service: &ServiceOptions) -> anyhow::Result<()> {
+    let checked = service.clone();
+    let checked = tokio::task::spawn_blocking(move || checked.check_tokens()).await;
+    checked.context("the tokens could not be looked at")?.map_err(|error| match error {
+        ServiceError::AdminToken(_) => {
+            let file = format!("{} (server.admin_token_file)", service.admin_token_file.display());
+            anyhow::Error::new(error).context(file)
+        }
+        error => error.into(),
+    })
 }
 
 /// Opens the sockets.
-async fn listen(
-    data_dir: &Path,
-    socket: &Path,
-    configured: &Effective,
-) -> anyhow::Result<(Vec<Listener>, ServiceOptions)> {
-    let Config { server, .. } = &configured.config;
+async fn listen(socket: &Path, config: &Config) -> anyhow::Result<Vec<Listener>> {
     let unix = Listener::unix(socket).await.with_context(|| {
         format!("the socket {} cannot be listened on; another place is named with --socket", socket.display())
     })?;
-    let mut listeners = vec![unix];
-    if let Some(address) = server.listen {
-        let tcp = Listener::tcp(address).await;
-        listeners.push(tcp.with_context(|| format!("{address} cannot be listened on"))?);
-    }
-    let service = ServiceOptions {
-        admin_token_file: server.admin_token_file.clone().unwrap_or_else(|| data_dir.join(ADMIN_TOKEN)),
-        tokens_dir: data_dir.join(TOKENS),
-        ..ServiceOptions::in_directory(data_dir)
-    };
-    Ok((listeners, service))
+    let Some(address) = config.server.listen else { return Ok(vec![unix]) };
+    let tcp = Listener::tcp(address).await.with_context(|| format!("{address} cannot be listened on"))?;
+    Ok(vec![unix, tcp])
 }
 
 /// Says that the service is ready once it answers; and, to the service manager, that it ends.
-async fn announce(service: Client, addresses: Vec<String>, stop: CancellationToken) {
+async fn announce(service: Client, addresses: Vec<String>, voice: Voice, stop: CancellationToken) {
     tokio::select! {
         answered = service.health() => match answered {
             Ok(_) => {
-                say(format_args!("ready on {}", addresses.join(" and ")));
+                match voice {
+                    Voice::Text => say(format_args!("ready on {}", addresses.join(" and "))),
+                    Voice::Json => print_line(&json!({"ready": {"addresses": addresses}})),
+                }
                 notify::tell("READY=1");
             }
             Err(error) => tracing::error!(%error, "the service does not answer itself"),
@@ -149,26 +141,4 @@ async fn announce(service: Client, addresses: Vec<String>, stop: CancellationTok
     }
     stop.cancelled().await;
     notify::tell("STOPPING=1");
-}
-
-/// Removes sessions that ended long ago, now and again, until the service ends.
-async fn collect(data_dir: PathBuf, keep: Duration, stop: CancellationToken) {
-    loop {
-        let data_dir = data_dir.clone();
-        match tokio::task::spawn_blocking(move || gc::collect(&data_dir, keep)).await {
-            Ok(Ok(found)) => {
-                for (session, error) in found.failed {
-                    tracing::warn!(%session, error = format!("{error:#}"), "an old session could not be removed");
-                }
-            }
-            Ok(Err(error)) => {
-                tracing::warn!(error = format!("{error:#}"), "old sessions were not looked through");
-            }
-            Err(_) => return,
-        }
-        tokio::select! {
-            () = tokio::time::sleep(COLLECT_EVERY) => {}
-            () = stop.cancelled() => return,
-        }
-    }
 }

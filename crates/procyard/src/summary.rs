@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use procyard_supervisor::Snapshot;
 
-use crate::say::{print, say};
+use crate::say::{Voice, print_line, say};
 
 /// Says it on stderr.
-pub(crate) fn tell(snapshot: &Snapshot, json: bool) {
-    if json {
-        print(std::io::stderr(), format_args!("{}\n", as_json(snapshot)));
-    } else {
-        say(as_text(snapshot));
+pub(crate) fn tell(snapshot: &Snapshot, voice: Voice) {
+    match voice {
+        Voice::Json => print_line(&as_json(snapshot)),
+        Voice::Text => say(as_text(snapshot)),
     }
 }
 
@@ -52,7 +51,7 @@ fn as_text(snapshot: &Snapshot) -> String {
     text
 }
 
-fn as_json(snapshot: &Snapshot) -> String {
+fn as_json(snapshot: &Snapshot) -> serde_json::Value {
     let outcome = snapshot.outcome.as_ref();
     let mut value = serde_json::json!({
         "status": snapshot.state,
@@ -80,7 +79,7 @@ fn as_json(snapshot: &Snapshot) -> String {
             value[name] = field;
         }
     }
-    value.to_string()
+    value
 }
 
 fn millis(snapshot: &Snapshot) -> u64 {

@@ -2,7 +2,7 @@
 //!
 //! Not for the command's terminal: a runner makes that.
 
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -18,7 +18,6 @@ use tokio_util::sync::CancellationToken;
 use crate::caught::Caught;
 use crate::pages::await_ready;
 use crate::run::Run;
-use crate::say::say;
 
 /// How much input is passed on at a time.
 const INPUT_BYTES: usize = 64 * 1024;
@@ -29,40 +28,47 @@ const BACKGROUND_PAUSE: Duration = Duration::from_millis(250);
 /// How long an interrupt owns the end that follows it.
 const INTERRUPT_GRACE: Duration = Duration::from_secs(10);
 
-/// The person's terminal in raw mode; restored when this is dropped, on every path.
-pub(crate) struct RawTerminal(Termios);
+/// The person's terminal in raw mode; restored when this is dropped, on every path, a panic's included.
+pub(crate) struct RawTerminal {
+    terminal: OwnedFd,
+    saved: Termios,
+}
 
 impl RawTerminal {
     /// Enters raw mode, where standard input is a terminal that this program may change.
     pub(crate) fn enter() -> Option<Self> {
-        if in_background(std::io::stdin().as_fd()) {
+        Self::of(std::io::stdin().as_fd())
+    }
+
+    fn of(terminal: BorrowedFd<'_>) -> Option<Self> {
+        if in_background(terminal) {
             return None;
         }
-        let saved = termios::tcgetattr(std::io::stdin()).ok()?;
-        let mut raw = saved.clone();
-        termios::cfmakeraw(&mut raw);
-        termios::tcsetattr(std::io::stdin(), SetArg::TCSANOW, &raw).ok()?;
-        Some(Self(saved))
+        let saved = termios::tcgetattr(terminal).ok()?;
+        // A descriptor of its own: whatever becomes of standard input meanwhile, this is the terminal that was changed.
+        let raw = Self { terminal: terminal.try_clone_to_owned().ok()?, saved };
+        let mut wanted = raw.saved.clone();
+        termios::cfmakeraw(&mut wanted);
+        termios::tcsetattr(&raw.terminal, SetArg::TCSANOW, &wanted).ok()?;
+        Some(raw)
     }
 }
 
 impl Drop for RawTerminal {
     fn drop(&mut self) {
         // There is nobody to tell if it fails; the person sees it.
-        let _ = termios::tcsetattr(std::io::stdin(), SetArg::TCSANOW, &self.0);
+        let _ = termios::tcsetattr(&self.terminal, SetArg::TCSANOW, &self.saved);
     }
 }
 
 /// The size of the person's terminal, where there is one with a size.
 pub(crate) fn size() -> Option<TerminalSize> {
-    [std::io::stdin().as_fd(), std::io::stdout().as_fd(), std::io::stderr().as_fd()]
-        .into_iter()
-        .find_map(size_of)
+    size_of(std::io::stdin()).or_else(|| size_of(std::io::stdout())).or_else(|| size_of(std::io::stderr()))
 }
 
-fn size_of(terminal: BorrowedFd<'_>) -> Option<TerminalSize> {
+/// The size of this terminal; `None` of what is none, or of one that nobody has given a size.
+pub(crate) fn size_of(terminal: impl AsFd) -> Option<TerminalSize> {
     let size = rustix::termios::tcgetwinsize(terminal).ok()?;
-    // A terminal that nobody has given a size says zero.
     (size.ws_row > 0 && size.ws_col > 0).then_some(TerminalSize { rows: size.ws_row, cols: size.ws_col })
 }
 
@@ -82,7 +88,7 @@ impl Run<'_> {
             let over = over.clone();
             let read = tokio::task::spawn_blocking(move || read_input(most, &over)).await;
             let data = read.unwrap_or_else(|_| Ok(Vec::new())).unwrap_or_else(|error| {
-                say(format_args!("standard input could not be read: {error}"));
+                self.voice.note(format_args!("standard input could not be read: {error}"));
                 Vec::new()
             });
             let eof = data.is_empty();
@@ -200,8 +206,6 @@ impl Run<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::AsFd as _;
-
     use super::*;
 
     #[test]
@@ -214,5 +218,24 @@ mod tests {
         let (pipe, _) = std::io::pipe().unwrap();
         assert_eq!(size_of(pipe.as_fd()), None);
         assert!(!in_background(pipe.as_fd()));
+    }
+
+    #[test]
+    fn a_terminal_is_as_it_was_after_a_panic_too() {
+        let terminal = nix::pty::openpty(None, None).unwrap();
+        let modes = || {
+            let modes = termios::tcgetattr(&terminal.slave).unwrap();
+            (modes.local_flags, modes.input_flags, modes.output_flags, modes.control_chars)
+        };
+        let before = modes();
+        let panicked = std::panic::catch_unwind(|| {
+            let _raw = RawTerminal::of(terminal.slave.as_fd()).unwrap();
+            assert_ne!(modes().0, before.0, "it is raw");
+            std::panic::resume_unwind(Box::new(()));
+        });
+        assert!(panicked.is_err());
+        assert_eq!(modes(), before);
+        let (pipe, _) = std::io::pipe().unwrap();
+        assert!(RawTerminal::of(pipe.as_fd()).is_none());
     }
 }

@@ -237,6 +237,7 @@ fn event_of(manifest: &Manifest, kind: EventKind, state: State, reason: Option<R
         created_at: manifest.created_at,
         started_at: manifest.started_at,
         finished_at: manifest.finished_at.filter(|_| ends),
+        at: None,
         exit_code: outcome.and_then(|outcome| outcome.exit_code),
         signal: outcome.and_then(|outcome| outcome.signal).filter(|_| state != State::Exited),
         diagnostic: outcome.and_then(|outcome| outcome.diagnostic.clone()),

@@ -35,6 +35,8 @@ pub struct EventRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::word")]
     pub reason: Option<Reason>,
+    /// When it happened.
+    pub at: Time,
     /// When the process was admitted.
     pub created_at: Time,
     /// When its command began.
@@ -70,6 +72,7 @@ impl EventRecord {
             kind: event.kind,
             state: event.state,
             reason: event.reason,
+            at: event.happened_at().into(),
             created_at: event.created_at.into(),
             started_at: event.started_at.map(Into::into),
             finished_at: event.finished_at.map(Into::into),

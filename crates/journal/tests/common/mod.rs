@@ -76,6 +76,7 @@ pub(crate) fn event(number: u64) -> LifecycleEvent {
         created_at: at(of),
         started_at: Some(at(of + 1)),
         finished_at: None,
+        at: None,
         exit_code: None,
         signal: None,
         diagnostic: None,

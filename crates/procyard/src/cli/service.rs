@@ -10,7 +10,7 @@ use procyard_api::{StopMode, StreamChoice};
 use procyard_core::{Handle, SessionId, State};
 
 use super::{DataDir, ServerOptions};
-use crate::config::ConfigOptions;
+use crate::config::{ConfigOptions, nearest};
 use crate::remote::attach::DetachKeys;
 
 pub(super) const SERVE_EXAMPLES: &str = "\
@@ -20,7 +20,9 @@ Examples:
   curl --unix-socket ~/.local/state/procyard/procyard.sock http://localhost/health
 
 On the Unix socket its own user needs no token. On TCP every request needs one: the admin token is in the data directory, and \
-creates sessions; each session and loop gets a token of its own. SIGTERM and SIGINT end everything in order.";
+creates sessions; each session and loop gets a token of its own. SIGTERM and SIGINT end everything in order.
+
+Exit codes: 0 it was stopped and everything is proven gone; 125 it could not begin, or something could not be proven gone.";
 
 pub(super) const PS_EXAMPLES: &str = "\
 Examples:
@@ -30,20 +32,29 @@ Examples:
 pub(super) const LOGS_EXAMPLES: &str = "\
 Examples:
   procyard logs --tail 20 HANDLE
-  procyard logs -f HANDLE | grep --line-buffered error";
+  procyard logs -f HANDLE | grep --line-buffered error
+
+Exit codes: 0 all of it was written, with -f up to the end of the process; 125 it breaks off, for example because the service \
+was stopped; 141 nobody read it any more.";
 
 pub(super) const ATTACH_EXAMPLES: &str = "\
-Keys go to the process as they are, ^C included. ctrl-p ctrl-q leaves it as it is.
+Keys go to the process as they are, ^C included. ctrl-p ctrl-q leaves it as it is. A process without a terminal is refused: \
+follow that with `procyard logs -f`, and write to it with `procyard send`.
 
 Examples:
   procyard attach HANDLE
-  procyard attach --detach-keys ctrl-a,d HANDLE";
+  procyard attach --detach-keys ctrl-a,d HANDLE
+
+Exit codes: 0 it was left; that of the process when it ended; 125 the service let go of it.";
 
 pub(super) const SEND_EXAMPLES: &str = "\
 Examples:
   procyard send HANDLE --newline 'print(6 * 7)'
   procyard send HANDLE --key ctrl-c
   echo y | procyard send HANDLE -";
+
+pub(super) const STOP_CODES: &str = "\
+Exit codes: 0 all of it is proven gone, or the interrupt was delivered; 125 it is not, or there is no such process.";
 
 pub(super) const WAIT_EXAMPLES: &str = "\
 Exit codes: that of the command; 128+n when signal n ended it; 124 when it, or the wait, timed out; 125 when it failed \
@@ -61,6 +72,10 @@ Examples:
 pub(crate) struct ServeOptions {
     #[command(flatten)]
     pub(crate) server: ServerOptions,
+
+    /// Say that it is ready, and errors, as lines of JSON on standard error
+    #[arg(long)]
+    pub(crate) json: bool,
 
     /// Where commands run that name no workdir [default: here]
     #[arg(long, value_name = "DIR")]
@@ -85,7 +100,7 @@ pub(crate) struct RemoteOptions {
     #[arg(long, value_name = "ADDR")]
     pub(crate) connect: Option<SocketAddr>,
 
-    /// Say everything as JSON, errors too
+    /// Say everything but output as JSON, errors too
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -275,8 +290,9 @@ pub(crate) struct EventsOptions {
 }
 
 fn state(name: &str) -> Result<State, String> {
-    serde_json::from_value(serde_json::Value::String(name.to_owned())).map_err(|_| {
-        let known: Vec<_> = State::ALL.iter().map(|state| state.as_str()).collect();
-        format!("there is no such state; there are {}", known.join(", "))
+    let known = State::ALL.map(State::as_str);
+    State::ALL.into_iter().find(|state| state.as_str() == name).ok_or_else(|| match nearest(name, known) {
+        Some(meant) => format!("there is no such state; did you mean `{meant}`?"),
+        None => format!("there is no such state; there are {}", known.join(", ")),
     })
 }

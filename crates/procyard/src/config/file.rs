@@ -11,12 +11,10 @@ use toml::de::{DeTable, DeValue};
 
 use super::keys::{KEYS, Key, SECTIONS, find};
 use super::kind::Kind;
+use super::nearest::{most_similar, nearest, similarity};
 
 /// Far more than any configuration has.
 const FILE_MAX: u64 = 1 << 20;
-
-/// How similar a known name must be to be suggested; 1 is the same.
-const NEAR: f64 = 0.75;
 
 /// A key that a file sets.
 #[derive(Debug)]
@@ -121,10 +119,8 @@ pub(crate) fn unknown(path: &str) -> String {
     let known: Vec<_> = KEYS.iter().map(Key::path).collect();
     let name = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
     // A key in the wrong section is as near as one that is misspelt.
-    let similar = |known: &String| {
-        strsim::jaro_winkler(path, known).max(strsim::jaro_winkler(&name(path), &name(known)))
-    };
-    said("key", path, nearest(known.iter().map(|known| (similar(known), known.as_str()))))
+    let similar = |known: &String| similarity(path, known).max(similarity(&name(path), &name(known)));
+    said("key", path, most_similar(known.iter().map(|known| (similar(known), known.as_str()))))
 }
 
 fn unknown_section(name: &str) -> String {
@@ -132,15 +128,7 @@ fn unknown_section(name: &str) -> String {
     if let Some(key) = KEYS.iter().find(|key| key.name == name) {
         return format!("`{name}` is a key of section [{}]", key.section);
     }
-    let known = SECTIONS.iter().map(|known| (strsim::jaro_winkler(name, known.name), known.name));
-    said("section", name, nearest(known))
-}
-
-fn nearest<'a>(known: impl Iterator<Item = (f64, &'a str)>) -> Option<&'a str> {
-    known
-        .filter(|(similar, _)| *similar >= NEAR)
-        .max_by(|one, other| one.0.total_cmp(&other.0))
-        .map(|(_, name)| name)
+    said("section", name, nearest(name, SECTIONS.iter().map(|known| known.name)))
 }
 
 fn said(what: &str, name: &str, nearest: Option<&str>) -> String {
@@ -174,6 +162,15 @@ mod tests {
         check("[xyzzy]", "1: there is no section `xyzzy`; `procyard config` lists what there is");
         check("inline_bytes = 3", "1: `inline_bytes` is a key of section [processes]");
         check("log = 3", "1: `log` must be a section, [log]");
+        check(
+            "[log]\nformat = \"jsno\"",
+            "2: `log.format` must be one of `\"text\"`, `\"json\"`; did you mean `\"json\"`?",
+        );
+        check(
+            "[containment]\ntier = \"subreeper\"",
+            "2: `containment.tier` must be one of `\"strongest\"`, `\"cgroup\"`, `\"subreaper\"`, `\"pidns\"`; did you mean `\"subreaper\"`?",
+        );
+        check("[log]\nlevel = \"inof\"", "2: `log.level` `inof` is no level; did you mean `info`?");
         check("[log]\n\nformat = \"xml\"", "3: `log.format` must be one of `\"text\"`, `\"json\"`");
         check(
             "[processes]\nmax_concurrent = 0",

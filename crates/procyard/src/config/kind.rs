@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use toml::Value;
 
+use super::level;
+use super::nearest::nearest;
 use crate::limits::{Scope, size};
 
 /// The names of a choice.
@@ -30,8 +32,8 @@ pub(crate) enum Kind {
     Address,
     /// A list of texts.
     Names,
-    /// Any text.
-    Text,
+    /// A level of logs, or levels by module.
+    Level,
 }
 
 impl Kind {
@@ -60,17 +62,21 @@ impl Kind {
                 self.admit(Value::Integer(i64::try_from(bytes).map_err(|_| self.must_be())?))
             }
             (Kind::Choice(names), Value::String(text)) => {
-                if names().contains(&text) {
-                    Ok(Value::String(text))
-                } else {
-                    Err(self.must_be())
+                let names = names();
+                if names.contains(&text) {
+                    return Ok(Value::String(text));
                 }
+                Err(match nearest(&text, names.iter().map(String::as_str)) {
+                    Some(meant) => format!("{}; did you mean `\"{meant}\"`?", self.must_be()),
+                    None => self.must_be(),
+                })
             }
+            (Kind::Level, Value::String(text)) => level::check(&text).map(|()| Value::String(text)),
             (Kind::Address, Value::String(text)) => match text.parse::<SocketAddr>() {
                 Ok(_) => Ok(Value::String(text)),
                 Err(_) => Err(self.must_be()),
             },
-            (Kind::Path | Kind::Text, Value::String(text)) if !text.is_empty() => Ok(Value::String(text)),
+            (Kind::Path, Value::String(text)) if !text.is_empty() => Ok(Value::String(text)),
             (Kind::Names, Value::Array(names)) if names.iter().all(Value::is_str) => Ok(Value::Array(names)),
             _ => Err(self.must_be()),
         }
@@ -119,7 +125,7 @@ impl Kind {
             Kind::Path => "a path".to_owned(),
             Kind::Address => "an IP address with a port, such as `\"127.0.0.1:7411\"`".to_owned(),
             Kind::Names => "a list of texts".to_owned(),
-            Kind::Text => "a text".to_owned(),
+            Kind::Level => "a level, or levels by module".to_owned(),
         }
     }
 }
@@ -263,11 +269,11 @@ mod tests {
             (Kind::size(1, 1 << 20), "65536", "65536"),
             (Kind::Names, "A_*, B", "[\"A_*\", \"B\"]"),
             (Kind::Names, "", "[]"),
-            (Kind::Text, "a,b", "\"a,b\""),
+            (Kind::Level, "warn,procyard=info", "\"warn,procyard=info\""),
         ] {
             assert_eq!(kind.parse_text(text), kind.parse_toml(toml), "{text}");
         }
-        for (kind, text) in [(Kind::Switch, "yes"), (Kind::number(1, 10), "x"), (Kind::Text, "")] {
+        for (kind, text) in [(Kind::Switch, "yes"), (Kind::number(1, 10), "x"), (Kind::Level, "")] {
             assert!(kind.parse_text(text).is_err(), "{text}");
         }
     }

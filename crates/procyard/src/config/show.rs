@@ -11,20 +11,16 @@ use super::keys::{KEYS, Key, SECTIONS};
 use super::sources::Effective;
 use crate::cli::ShowConfigOptions;
 use crate::exit;
-use crate::say::print;
+use crate::say::{Voice, give};
 
 /// Prints it, as TOML that could be a file or as JSON.
 pub(crate) fn show(options: &ShowConfigOptions) -> ExitCode {
-    match options.config.load(options.server.flags()) {
-        Ok(effective) => {
-            print(
-                std::io::stdout(),
-                if options.json { as_json(&effective) } else { as_toml(&effective, options.explain) },
-            );
-            ExitCode::SUCCESS
-        }
-        Err(error) if options.json => exit::fault_as_json(&error),
-        Err(error) => exit::fault(&error),
+    let shown = options.config.load(options.server.flags()).and_then(|effective| {
+        give(if options.json { as_json(&effective) } else { as_toml(&effective, options.explain) })
+    });
+    match shown {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => exit::fault_as(&error, Voice::of(options.json)),
     }
 }
 

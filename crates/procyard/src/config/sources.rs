@@ -8,12 +8,13 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
-use procyard_core::Limits;
+use procyard_core::{ErrorCode, Limits};
 use toml::Value;
 
 use super::keys::{Config, KEYS, Key, find};
 use super::kind::Kind;
 use super::{effect, file};
+use crate::problem::{refused, words};
 
 /// What every variable of a key begins with, and what is between its section and its name.
 const PREFIX: &str = "PROCYARD_";
@@ -87,8 +88,12 @@ pub(crate) struct Effective {
 }
 
 impl ConfigOptions {
-    /// Brings everything together. Mistakes say where they are.
+    /// Brings everything together. Mistakes say where they are; all of them are `invalid_settings`.
     pub(crate) fn load(&self, flags: Vec<Flag>) -> anyhow::Result<Effective> {
+        self.gathered(flags).map_err(|error| refused(ErrorCode::InvalidSettings, words(&error)))
+    }
+
+    fn gathered(&self, flags: Vec<Flag>) -> anyhow::Result<Effective> {
         let file = file::locate(self.config.as_deref())?;
         let mut values = defaults()?;
         if let Some(path) = &file {
@@ -143,12 +148,19 @@ fn override_by_environment(
         .filter(|(name, value)| {
             let names_a_key = name.strip_prefix(PREFIX).is_some_and(|rest| rest.contains(BETWEEN));
             // An empty variable is as good as none.
-            (names_a_key || name == LOG_LEVEL) && !value.is_empty()
+            let meant = names_a_key || name == LOG_LEVEL || key_of_one_underscore(name).is_some();
+            meant && !value.is_empty()
         })
         .collect();
     // The short name comes before the long one, which so overrides it.
     variables.sort();
     for (name, value) in variables {
+        if let Some(key) = key_of_one_underscore(&name) {
+            anyhow::bail!(
+                "the variable {name} is nobody's; section and key have two underscores between them: {}",
+                key.variable()
+            );
+        }
         let path = if name == LOG_LEVEL {
             "log.level".to_owned()
         } else {
@@ -158,6 +170,11 @@ fn override_by_environment(
             .map_err(|problem| anyhow::anyhow!("the variable {name}: {problem}"))?;
     }
     Ok(())
+}
+
+/// The key that a variable means whose section and name have one underscore between them instead of two.
+fn key_of_one_underscore(name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.variable().replacen(BETWEEN, "_", 1) == name)
 }
 
 fn set(values: &mut Values, path: &str, text: &str, source: Source) -> Result<(), String> {
@@ -211,6 +228,9 @@ mod tests {
             ("PROCYARD_PROCESSES__MAX_CONCURENT", "7", "did you mean `processes.max_concurrent`?"),
             ("PROCYARD_PROCESSES__MAX_CONCURRENT", "many", "must be a whole number from 1 to 10000"),
             ("PROCYARD_LOG__FORMAT", "xml", "must be one of"),
+            ("PROCYARD_LOG_FORMAT", "json", "PROCYARD_LOG__FORMAT"),
+            ("PROCYARD_PROCESSES_MAX_CONCURRENT", "7", "PROCYARD_PROCESSES__MAX_CONCURRENT"),
+            ("PROCYARD_LOG", "inof", "did you mean `info`?"),
         ] {
             let error = environment(&[(name, value)]).unwrap_err().to_string();
             assert!(error.contains(name) && error.contains(expect), "{error}");

@@ -6,22 +6,25 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use procyard_api::http::{EventQuery, EventRecord, EventStreamQuery};
-use procyard_client::{Client, StreamEvent};
-use procyard_core::SessionId;
+use procyard_client::{Client, ClientError, StreamEvent};
+use procyard_core::{ErrorCode, PublicError, SessionId};
 
-use super::{TOKEN, print_json};
+use super::ended::why_it_ends;
+use super::{give_json, token};
 use crate::cli::EventsOptions;
-use crate::say::{print, say};
+use crate::exit;
+use crate::problem::refused;
+use crate::say::give;
 
 /// The longest page of the service.
 const PAGE_MAX: u64 = 1000;
 
 pub(crate) async fn events(options: EventsOptions) -> ExitCode {
     let result = tell(&options).await;
-    options.remote.told(result.map(|()| 0))
+    options.remote.told(result)
 }
 
-async fn tell(options: &EventsOptions) -> anyhow::Result<()> {
+async fn tell(options: &EventsOptions) -> anyhow::Result<u8> {
     let client = options.remote.client()?;
     let session = session(&client, options).await?;
     if options.follow {
@@ -33,69 +36,87 @@ async fn tell(options: &EventsOptions) -> anyhow::Result<()> {
 
 /// Whose journal is meant. A loop's token says it by itself, a process, too.
 async fn session(client: &Client, options: &EventsOptions) -> anyhow::Result<Option<SessionId>> {
-    if options.handle.is_some()
-        || options.session.is_some()
-        || std::env::var_os(TOKEN).is_some_and(|token| !token.is_empty())
-    {
+    if options.handle.is_some() || options.session.is_some() || token()?.is_some() {
         return Ok(options.session);
     }
     let sessions: Vec<_> =
         client.sessions().await?.sessions.into_iter().map(|session| session.session_id).collect();
     match sessions.as_slice() {
         [one] => Ok(Some(*one)),
-        [] => anyhow::bail!("no session is open"),
+        [] => Err(refused(ErrorCode::NotFound, "no session is open")),
         several => {
             let named: Vec<_> = several.iter().map(ToString::to_string).collect();
-            anyhow::bail!("several sessions are open; name one with --session: {}", named.join(", "))
+            let message = format!("several sessions are open; name one with --session: {}", named.join(", "));
+            Err(PublicError::argument("--session", message).into())
         }
     }
 }
 
-async fn pages(client: &Client, options: &EventsOptions, session: Option<SessionId>) -> anyhow::Result<()> {
+async fn pages(client: &Client, options: &EventsOptions, session: Option<SessionId>) -> anyhow::Result<u8> {
     let mut after = options.after;
     loop {
         let query = EventQuery { after_seq: Some(after), limit: Some(PAGE_MAX), session_id: session };
         let page = client.events(options.handle.as_ref(), &query).await?;
         if page.gap {
-            say("some older events are no longer kept");
+            options.remote.voice().note("some older events are no longer kept");
         }
         for event in &page.events {
-            show(event, options)?;
+            if !show(event, options)? {
+                return Ok(exit::BROKEN_PIPE);
+            }
         }
         if !page.more || page.next_seq <= after {
-            return Ok(());
+            return Ok(0);
         }
         after = page.next_seq;
     }
 }
 
-async fn follow(client: &Client, options: &EventsOptions, session: Option<SessionId>) -> anyhow::Result<()> {
+async fn follow(client: &Client, options: &EventsOptions, session: Option<SessionId>) -> anyhow::Result<u8> {
     let query = EventStreamQuery { after_seq: Some(options.after), output: Some(false), session_id: session };
     let mut stream = client.event_stream(options.handle.as_ref(), &query).await?;
-    while let Some(event) = stream.next().await? {
-        match event {
-            StreamEvent::Record(event) => show(&event, options)?,
-            StreamEvent::Lagged(lag) => {
-                say(format_args!("events {} to {} are no longer kept", lag.from_seq, lag.until_seq - 1));
+    let mut last = options.after;
+    loop {
+        match stream.next().await {
+            Ok(Some(StreamEvent::Record(event))) => {
+                last = event.seq;
+                if !show(&event, options)? {
+                    return Ok(exit::BROKEN_PIPE);
+                }
+                if options.handle.is_some() && event.kind.is_end() {
+                    return Ok(0);
+                }
             }
-            StreamEvent::End(end) => {
-                let reason = serde_json::to_value(end.reason)?;
-                anyhow::bail!(
-                    "the service ended the stream ({})",
-                    reason.as_str().unwrap_or_default().replace('_', " ")
-                );
+            Ok(Some(StreamEvent::Lagged(lag))) => {
+                let until = lag.until_seq.saturating_sub(1);
+                let line = format!("events {} to {until} are no longer kept", lag.from_seq);
+                options.remote.voice().note(line);
             }
-            _ => {}
+            Ok(Some(StreamEvent::End(end))) => {
+                {
+                    return Err(cut_off(client, last, Some(ClientError::CutOff(end.reason.into()))).await);
+                };
+            }
+            Ok(Some(_)) => {}
+            // The stream of a process that had ended before has nothing more.
+            Ok(None) if options.handle.is_some() => return Ok(0),
+            Ok(None) => return Err(cut_off(client, last, None).await),
+            Err(error) => return Err(cut_off(client, last, Some(error)).await),
         }
     }
-    Ok(())
 }
 
-fn show(event: &EventRecord, options: &EventsOptions) -> anyhow::Result<()> {
+/// Why the stream ends although what it tells of goes on, and how to go on.
+async fn cut_off(client: &Client, last: u64, error: Option<ClientError>) -> anyhow::Error {
+    let why = why_it_ends(client, error).await;
+    why.context(format!("the events end here, and `--after {last}` goes on behind them"))
+}
+
+fn show(event: &EventRecord, options: &EventsOptions) -> anyhow::Result<bool> {
     if options.remote.json {
-        return print_json(event);
+        return give_json(event);
     }
-    let at = serde_json::to_value(event.finished_at.or(event.started_at).unwrap_or(event.created_at))?;
+    let at = serde_json::to_value(event.at)?;
     let kind = serde_json::to_value(event.kind)?;
     let mut text = format!(
         "{} {} {} {} {}",
@@ -115,6 +136,5 @@ fn show(event: &EventRecord, options: &EventsOptions) -> anyhow::Result<()> {
     if let Some(reason) = event.reason.filter(|reason| reason.as_str() != event.state.as_str()) {
         let _ = write!(text, " ({reason})");
     }
-    print(std::io::stdout(), format_args!("{text}\n"));
-    Ok(())
+    give(format_args!("{text}\n"))
 }

@@ -7,7 +7,9 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use procyard_api::http::LogsQuery;
+use procyard_client::{Client, ClientError};
 
+use super::ended::why_it_ends;
 use crate::cli::LogsOptions;
 use crate::exit;
 
@@ -25,7 +27,12 @@ async fn pass_on(options: &LogsOptions) -> anyhow::Result<u8> {
         ..LogsQuery::default()
     };
     let mut logs = client.logs(&options.named.handle, &query).await?;
-    while let Some(bytes) = logs.next().await.context("the output breaks off here")? {
+    loop {
+        let bytes = match logs.next().await {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return over(options, &client).await,
+            Err(error) => return Err(cut_off(&client, Some(error)).await),
+        };
         // A slow reader slows the service's reading, and the process not at all.
         let written = tokio::task::spawn_blocking(move || {
             let mut stdout = std::io::stdout().lock();
@@ -37,5 +44,20 @@ async fn pass_on(options: &LogsOptions) -> anyhow::Result<u8> {
             Err(error) => return Err(error).context("output could not be written"),
         }
     }
-    Ok(0)
+}
+
+/// The output has ended. What was followed has only ended when its process has.
+async fn over(options: &LogsOptions, client: &Client) -> anyhow::Result<u8> {
+    if !options.follow {
+        return Ok(0);
+    }
+    match client.process(&options.named.handle).await {
+        Ok(process) if process.state.is_terminal() => Ok(0),
+        Ok(_) => Err(cut_off(client, None).await),
+        Err(error) => Err(cut_off(client, Some(error)).await),
+    }
+}
+
+async fn cut_off(client: &Client, error: Option<ClientError>) -> anyhow::Error {
+    why_it_ends(client, error).await.context("the output breaks off here")
 }

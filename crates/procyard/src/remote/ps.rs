@@ -9,14 +9,24 @@ use procyard_api::http::{ProcessDetails, ProcessOutcome, ProcessPage, ProcessQue
 use procyard_client::Client;
 use procyard_core::{State, Timestamp};
 
-use super::print_json;
+use super::give_json;
 use crate::cli::PsOptions;
-use crate::say::print;
+use crate::say::{give, say};
 use crate::summary::{bytes, millis_in_words};
-use crate::table::{Cell, Colour, Table};
+use crate::table::{Cell, Colour, Column, Table};
 
 /// The longest page of the service.
 const PAGE_MAX: u64 = 100;
+
+/// The columns, and where a terminal is narrow, which of them go first. The handle is all that reaches a process, so it stays.
+const HEAD: &[Column] = &[
+    Column::kept("PROCESS"),
+    Column::kept("STATE"),
+    Column::dropped("STARTED", 3),
+    Column::dropped("RAN", 2),
+    Column::dropped("OUTPUT", 1),
+    Column::rest("COMMAND"),
+];
 
 pub(crate) async fn ps(options: PsOptions) -> ExitCode {
     let result = list(&options).await;
@@ -27,16 +37,16 @@ async fn list(options: &PsOptions) -> anyhow::Result<()> {
     let client = options.remote.client()?;
     let (processes, more) = pages(&client, options).await?;
     if options.remote.json {
-        return print_json(&ProcessPage { processes, next_page: more });
+        return give_json(&ProcessPage { processes, next_page: more }).map(drop);
     }
     let now = Timestamp::from_system_time(std::time::SystemTime::now());
-    let mut table = Table::new(&["PROCESS", "STATE", "STARTED", "RAN", "OUTPUT", "COMMAND"]);
+    let mut table = Table::new(HEAD);
     for process in &processes {
         table.row(row(process, now));
     }
-    print(std::io::stdout(), table.render());
+    give(table.render())?;
     if more.is_some() {
-        print(std::io::stderr(), "there are more; show them with --limit\n");
+        say("there are more; show them with --limit");
     }
     Ok(())
 }

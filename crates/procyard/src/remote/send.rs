@@ -9,10 +9,11 @@ use anyhow::Context as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use procyard_api::{DataEncoding, InputArguments};
-use procyard_core::Handle;
+use procyard_core::{ErrorCode, Handle};
 
-use super::print_json;
+use super::give_json;
 use crate::cli::SendOptions;
+use crate::problem::refused;
 
 /// The most that one call takes.
 const DATA_MAX: u64 = 1 << 20;
@@ -29,7 +30,11 @@ async fn give(options: &SendOptions) -> anyhow::Result<()> {
     let client = options.remote.client()?;
     let handle = options.named.handle;
     let mut data = match options.text.as_deref() {
-        Some("-") => tokio::task::spawn_blocking(read_stdin).await??,
+        Some("-") => {
+            // Before anything is read that nobody could be given.
+            client.process(&handle).await?;
+            tokio::task::spawn_blocking(read_stdin).await??
+        }
         Some(text) => text.as_bytes().to_vec(),
         None => Vec::new(),
     };
@@ -37,7 +42,10 @@ async fn give(options: &SendOptions) -> anyhow::Result<()> {
         data.push(b'\n');
     }
     let nothing = data.is_empty() && options.keys.is_empty() && !options.eof;
-    anyhow::ensure!(!nothing, "there is nothing to send; give a text, --key or --eof");
+    if nothing {
+        let message = "there is nothing to send; give a text, --key or --eof";
+        return Err(refused(ErrorCode::InvalidArguments, message));
+    }
     let mut pieces: Vec<_> = data.chunks(PIECE).map(|piece| of_data(handle, piece)).collect();
     if !options.keys.is_empty() || options.eof {
         let keys = (!options.keys.is_empty()).then(|| options.keys.clone());
@@ -50,9 +58,10 @@ async fn give(options: &SendOptions) -> anyhow::Result<()> {
         last = Some(result);
     }
     match last {
-        Some(result) if options.remote.json => print_json(&serde_json::json!({
+        Some(result) if options.remote.json => give_json(&serde_json::json!({
             "accepted_bytes": accepted, "pending_bytes": result.pending_bytes, "status": result.output.status,
-        })),
+        }))
+        .map(drop),
         _ => Ok(()),
     }
 }
@@ -82,6 +91,8 @@ fn read_stdin() -> anyhow::Result<Vec<u8>> {
         .take(DATA_MAX + 1)
         .read_to_end(&mut data)
         .context("standard input could not be read")?;
-    anyhow::ensure!(data.len() as u64 <= DATA_MAX, "at most {DATA_MAX} bytes can be sent at once");
+    if data.len() as u64 > DATA_MAX {
+        return Err(refused(ErrorCode::TooLarge, format!("at most {DATA_MAX} bytes can be sent at once")));
+    }
     Ok(data)
 }

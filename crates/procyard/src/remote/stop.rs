@@ -6,18 +6,18 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use procyard_api::{StopArguments, StopMode};
+use procyard_core::{Effects, ErrorCode, PublicError};
 
-use super::print_json;
+use super::give_json;
 use crate::cli::StopOptions;
-use crate::exit;
 use crate::say::say;
 
 pub(crate) async fn stop(options: StopOptions) -> ExitCode {
     let result = end(&options).await;
-    options.remote.told(result)
+    options.remote.told(result.map(|()| 0))
 }
 
-async fn end(options: &StopOptions) -> anyhow::Result<u8> {
+async fn end(options: &StopOptions) -> anyhow::Result<()> {
     let client = options.remote.client()?;
     let mode: StopMode = options.mode.into();
     let arguments = StopArguments {
@@ -27,7 +27,7 @@ async fn end(options: &StopOptions) -> anyhow::Result<u8> {
     };
     let result = client.stop(&arguments).await?;
     if options.remote.json {
-        print_json(&result)?;
+        give_json(&result)?;
     } else {
         let mut text = result.status.as_str().replace('_', " ");
         if let Some(code) = result.exit_code {
@@ -37,12 +37,12 @@ async fn end(options: &StopOptions) -> anyhow::Result<u8> {
         if result.escalated {
             text.push_str("; some of it had to be killed");
         }
-        if result.status.is_terminal() && !result.tree_exited {
-            text.push_str("; not all of it is proven gone");
-        }
         say(text);
     }
     // One that was interrupted may go on.
-    let as_asked = mode == StopMode::Interrupt || result.tree_exited;
-    Ok(if as_asked { 0 } else { exit::FAULT })
+    if mode == StopMode::Interrupt || result.tree_exited {
+        return Ok(());
+    }
+    let unproven = "not all of it is proven gone; that is tried again for as long as the service runs";
+    Err(PublicError::new(ErrorCode::TeardownFailed, unproven).effects(Effects::Started).into())
 }

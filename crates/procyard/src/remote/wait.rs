@@ -10,7 +10,7 @@ use procyard_api::{OutputArguments, UntilChoice, WaitChoice};
 use procyard_client::Client;
 use procyard_core::{Handle, State};
 
-use super::print_json;
+use super::give_json;
 use super::ps::state_in_words;
 use crate::cli::WaitOptions;
 use crate::exit;
@@ -64,7 +64,7 @@ async fn wait_once(client: &Client, handle: &Handle, within: Duration) -> anyhow
 
 fn tell(options: &WaitOptions, process: &ProcessDetails) -> anyhow::Result<()> {
     if options.remote.json {
-        return print_json(process);
+        return give_json(process).map(drop);
     }
     let ran = process.duration_ms.map(|millis| format!(" after {}", millis_in_words(millis)));
     say(format_args!("{}{}", state_in_words(process), ran.unwrap_or_default()));

@@ -72,6 +72,35 @@ fn every_mistake_is_told_with_its_line_by_every_verb() {
 }
 
 #[test]
+fn a_misspelt_choice_is_refused_with_what_was_meant_wherever_it_is_set() {
+    let scene = Scene::new();
+    for (setting, meant) in [
+        ("log.level=inof", "`info`"),
+        ("log.level=warn,procyard=debgu", "`debug`"),
+        ("log.format=jsno", "`\"json\"`"),
+        ("processes.environment=minimla", "`\"minimal\"`"),
+        ("containment.tier=subreeper", "`\"subreaper\"`"),
+        ("containment.signal_scope=prefered", "`\"preferred\"`"),
+    ] {
+        let (key, value) = setting.split_once('=').unwrap();
+        let (section, name) = key.split_once('.').unwrap();
+        let config = file(&scene, &format!("[{section}]\n{name} = \"{value}\"\n"));
+        let variable = format!("PROCYARD_{section}__{name}").to_uppercase();
+        for refused in [
+            shown(&scene, &["--set", setting], &[]),
+            shown(&scene, &[], &[(&variable, value)]),
+            shown(&scene, &["--config", &config], &[]),
+        ] {
+            assert_eq!(refused.code(), 125, "{setting}");
+            let said = refused.stderr().replace("\\\"", "\"");
+            assert!(said.contains(&format!("did you mean {meant}?")), "{setting}: {said}");
+        }
+    }
+    let once = shown(&scene, &[], &[("PROCYARD_LOG_LEVEL", "info")]);
+    assert!(once.code() == 125 && once.stderr().contains("PROCYARD_LOG__LEVEL"), "{once:?}");
+}
+
+#[test]
 fn without_a_shell_a_line_is_words_and_nothing_else() {
     let scene = Scene::new();
     let plain = scene.run(["--set", "processes.allow_shell=false", "echo 'a  b' c"]);

@@ -9,12 +9,12 @@
     reason = "what a test builds on is there, or the test fails"
 )]
 
-mod attach;
 mod client;
 mod config;
 mod dialects;
 mod doctor;
 mod journal;
+mod json;
 mod limits;
 mod logs;
 mod mcp;
@@ -33,4 +33,3 @@ mod scene;
 mod served;
 mod service;
 mod service_ends;
-mod tmux;

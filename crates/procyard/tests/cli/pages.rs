@@ -39,3 +39,23 @@ fn what_people_read_programs_can_read() {
     assert!(found["containment"]["possible"].is_boolean() && found["version"].is_string(), "{found}");
     assert_eq!(json(&["config", "--json"])["keys"]["processes.enabled"]["value"], true);
 }
+
+#[test]
+fn exit_codes_and_the_shape_of_errors_are_in_the_help_and_in_the_manual_page() {
+    let scene = Scene::new();
+    for arguments in [["--help"], ["man"]] {
+        let page = Running::spawn(&mut scene.procyard(arguments)).wait().stdout();
+        // The manual page escapes hyphens.
+        let page = page.replace('\\', "");
+        for told in ["125", "128+n", "124", "126", "127", "141", "{\"error\": {\"code\""] {
+            assert!(page.contains(told), "{arguments:?} does not tell {told}:\n{page}");
+        }
+    }
+    for (verb, told) in
+        [("run", "141"), ("doctor", "1 nothing"), ("wait", "124"), ("stop", "125"), ("logs", "141")]
+    {
+        let help = Running::spawn(&mut scene.procyard([verb, "--help"])).wait().stdout();
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(help.contains("Exit codes:") && help.contains(told), "{verb}: {help}");
+    }
+}

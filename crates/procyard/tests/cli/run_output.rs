@@ -162,8 +162,23 @@ fn a_reader_that_goes_away_ends_the_command() {
     assert_eq!(first, "y\n");
     let ended = running.wait();
     assert_eq!(ended.code(), 128 + 13, "as a shell says it of a broken pipe: {ended:?}");
-    assert!(ended.summary().starts_with("procyard: terminated"), "{}", ended.summary());
+    assert_eq!(ended.stderr(), "", "as quiet as any other writer to a pipe");
     scene.assert_no_survivor();
+    assert!(scene.sessions().is_empty());
+}
+
+#[test]
+fn a_pipeline_that_has_seen_enough_ends_with_its_code_and_without_a_word() {
+    let scene = Scene::new();
+    for (line, expect, says) in [
+        ("\"$PROCYARD\" run yes | head -n 1; echo ${PIPESTATUS[*]}", "y\n141 0\n", ""),
+        // A command that printed no more than was read ends as itself.
+        ("\"$PROCYARD\" run 'echo y; exit 3' | head -n 1; echo ${PIPESTATUS[*]}", "y\n3 0\n", "procyard: exited 3"),
+    ] {
+        let ended = Running::spawn(scene.command("bash").args(["-c", line])).wait();
+        assert_eq!(ended.stdout(), expect, "{line}");
+        assert!(ended.stderr().starts_with(says) && ended.stderr().is_empty() == says.is_empty(), "{ended:?}");
+    }
 }
 
 #[test]

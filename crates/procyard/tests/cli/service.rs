@@ -134,6 +134,103 @@ fn over_tcp_nobody_is_known_without_a_token() {
 }
 
 #[test]
+fn an_event_is_told_with_its_own_time() {
+    let scene = Scene::new();
+    let service = Service::start(&scene, &[]);
+    let (_, client) = service.session();
+    let handle = start_as(&client, conversation());
+    scene.wait_for_records(1);
+    let milliseconds = |at: &Value| {
+        let at: procyard_api::Time = serde_json::from_value(at.clone()).unwrap();
+        procyard_core::Timestamp::from(at).as_unix_micros() / 1000
+    };
+    let now =
+        || procyard_core::Timestamp::from_system_time(std::time::SystemTime::now()).as_unix_micros() / 1000;
+    let begun = json(&verb(&scene, "events", &handle, &["--json"]).stdout());
+    // The stop comes measurably later than the start.
+    eventually("time goes by", || (now() > milliseconds(&begun["started_at"]) + 20).then_some(()));
+    let asked = now();
+    assert_eq!(verb(&scene, "stop", &handle, &[]).code(), 0);
+    let events: Vec<Value> =
+        verb(&scene, "events", &handle, &["--json"]).stdout().lines().map(json).collect();
+    let kinds: Vec<_> = events.iter().map(|event| event["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["backgrounded", "stop_requested", "completed"]);
+    let at: Vec<_> = events.iter().map(|event| milliseconds(&event["at"])).collect();
+    assert_eq!(at[0], milliseconds(&events[0]["started_at"]));
+    assert!(at[1] >= asked && at[1] <= at[2], "{at:?} after {asked}");
+    assert_eq!(at[2], milliseconds(&events[2]["finished_at"]));
+    let text = verb(&scene, "events", &handle, &[]).stdout();
+    for (line, event) in text.lines().zip(&events) {
+        assert!(line.contains(event["at"].as_str().unwrap()), "{line}");
+    }
+}
+
+#[test]
+fn followed_events_end_when_nobody_reads_them() {
+    let scene = Scene::new();
+    let service = Service::start(&scene, &[]);
+    let (created, client) = service.session();
+    let line = "\"$PROCYARD\" events -f --session \"$0\" | head -n 1; echo ${PIPESTATUS[*]}";
+    let mut command = scene.command("bash");
+    let mut following = Running::spawn(command.args(["-c", line, &created.session_id.to_string()]));
+    eventually("the pipeline is over", || {
+        let done = start(&client, "true");
+        assert_eq!(verb(&scene, "wait", &done, &[]).code(), 0);
+        following.has_ended().then_some(())
+    });
+    let ended = following.wait();
+    assert!(ended.stdout().ends_with("\n141 0\n"), "{ended:?}");
+}
+
+#[test]
+fn a_token_that_none_can_be_is_told_before_anything_is_asked_and_never_shown() {
+    let scene = Scene::new();
+    for token in ["two words", "line\nbreak", "pyt_ä"] {
+        let mut command = scene.procyard(["ps"]);
+        let refused = Running::spawn(command.env("PROCYARD_TOKEN", token)).wait();
+        assert_eq!(refused.code(), 125);
+        let said = refused.stderr();
+        assert!(said.contains("$PROCYARD_TOKEN holds no token") && !said.contains(token), "{said}");
+        assert!(!said.contains("procyard serve"), "the service was not looked for: {said}");
+    }
+}
+
+#[test]
+fn a_wrong_token_is_told_before_standard_input_is_read() {
+    let scene = Scene::new();
+    let service = Service::start(&scene, &[]);
+    let (_, client) = service.session();
+    let handle = start_as(&client, conversation());
+    scene.wait_for_records(1);
+    let mut command = scene.procyard(["send"]);
+    command.args([handle.reveal().as_str(), "-"]).env("PROCYARD_TOKEN", "pyt_of_nobody");
+    // Its input stays open: whoever reads it first waits for ever.
+    let refused = Running::spawn(&mut command).wait_with_input_open();
+    assert_eq!(refused.code(), 125);
+    assert!(refused.stderr().contains("token") && refused.stderr().lines().count() == 1, "{refused:?}");
+    assert_eq!(verb(&scene, "stop", &handle, &[]).code(), 0);
+}
+
+#[test]
+fn a_bad_file_of_the_admin_token_is_told_once_and_before_anything_is_opened() {
+    let scene = Scene::new();
+    std::fs::create_dir(scene.data_dir()).unwrap();
+    std::fs::set_permissions(scene.data_dir(), std::fs::Permissions::from_mode(0o700)).unwrap();
+    let file = scene.data_dir().join("admin.token");
+    for (content, mode, expect) in
+        [("x".repeat(64), 0o644, "can be read by others"), ("short\n".to_owned(), 0o600, "holds no token")]
+    {
+        std::fs::write(&file, &content).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+        let refused = Running::spawn(&mut scene.procyard(["serve"])).wait();
+        let said = refused.stderr();
+        assert_eq!((refused.code(), said.matches(expect).count()), (125, 1), "{said}");
+        assert!(said.contains(&file.display().to_string()) && !said.contains("ready"), "{said}");
+        assert!(!scene.data_dir().join("procyard.sock").exists() && !scene.data_dir().join("open").exists());
+    }
+}
+
+#[test]
 fn commands_of_the_service_inherit_nothing_that_speaks_for_it() {
     let scene = Scene::new();
     let mut command = scene.procyard_heeding_signals(["serve"]);

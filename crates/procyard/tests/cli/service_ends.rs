@@ -4,7 +4,7 @@ use nix::sys::signal::Signal;
 use procyard_core::State;
 
 use crate::recorded::ESCAPE;
-use crate::running::Running;
+use crate::running::{Running, read_until};
 use crate::scene::Scene;
 use crate::served::{Service, block, start, verb};
 
@@ -51,6 +51,36 @@ fn a_service_that_is_killed_leaves_nobody_and_the_next_one_says_what_was_lost() 
     assert!(waited.code() == 125 && waited.stderr().contains("lost on restore"), "{waited:?}");
     let recovery = block(service.admin().recovery()).unwrap();
     assert_eq!((recovery.sessions[0].lost, recovery.anomalies), (1, 0));
+}
+
+#[test]
+fn whoever_follows_is_told_whether_the_service_was_stopped_or_died() {
+    for (signal, word) in [(Signal::SIGTERM, "the service was stopped"), (Signal::SIGKILL, "gave no reason")]
+    {
+        let scene = Scene::new();
+        let mut service = Service::start(&scene, &[]);
+        let (_, client) = service.session();
+        let handle = start(&client, "eval \"$RECORD\"; echo begun; exec sleep 1000");
+        scene.wait_for_records(1);
+        let mut logs = scene.procyard(["logs", "-f"]);
+        let mut logs = Running::spawn(logs.arg(handle.reveal()));
+        let mut events = scene.procyard(["events", "-f", "--json"]);
+        let mut events = Running::spawn(events.arg(handle.reveal()));
+        let printed = read_until(logs.take_stdout(), "begun\n");
+        let told = read_until(events.take_stdout(), "}\n");
+        service.running.signal(signal);
+        service.running.end();
+        let (logs, events) = (logs.wait(), events.wait());
+        drop((printed, told));
+        let said = logs.stderr();
+        assert_eq!((logs.code(), said.lines().count()), (125, 1), "{signal}: {said}");
+        assert!(said.contains("the output breaks off here") && said.contains(word), "{signal}: {said}");
+        let said = events.stderr();
+        let code = if signal == Signal::SIGTERM { "supervisor_shutting_down" } else { "internal" };
+        assert_eq!(events.code(), 125, "{signal}: {said}");
+        assert!(said.contains(word) && said.contains(code) && said.contains("--after 1"), "{signal}: {said}");
+        scene.assert_the_lifeline_holds();
+    }
 }
 
 #[test]

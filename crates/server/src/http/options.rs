@@ -5,6 +5,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::admin_token::AdminToken;
+use super::serve::ServiceError;
+use super::tokens::Tokens;
 use crate::McpHttpOptions;
 
 /// The settings of a service.
@@ -34,5 +37,12 @@ impl ServiceOptions {
             idle_timeout: Duration::from_secs(30),
             mcp: McpHttpOptions::default(),
         }
+    }
+
+    /// Looks whether the tokens can be used, and makes the administrator's where there is none: so a mistake is known
+    /// before anything is opened. Blocking.
+    pub fn check_tokens(&self) -> Result<(), ServiceError> {
+        AdminToken::open(&self.admin_token_file).map_err(ServiceError::AdminToken)?;
+        Tokens::open(&self.tokens_dir).map(drop).map_err(ServiceError::Tokens)
     }
 }

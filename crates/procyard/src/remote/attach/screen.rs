@@ -3,10 +3,10 @@
 //! Not for showing anything.
 
 /// Enters the alternate screen, as all full-screen programs do (xterm control sequences, DECSET 1049).
-const ENTER: &[u8] = b"\x1b[?1049h";
+pub(super) const ENTER: &str = "\x1b[?1049h";
 
 /// Leaves it.
-const LEAVE: &[u8] = b"\x1b[?1049l";
+const LEAVE: &str = "\x1b[?1049l";
 
 /// Attributes, cursor, mouse reports, bracketed paste and the keypad as they are by default.
 const PLAIN: &str = "\x1b[0m\x1b[?25h\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?1l\x1b>";
@@ -22,7 +22,9 @@ pub(super) struct Screen {
 impl Screen {
     pub(super) fn see(&mut self, bytes: &[u8]) {
         self.tail.extend_from_slice(bytes);
-        let last = |sequence: &[u8]| self.tail.windows(sequence.len()).rposition(|window| window == sequence);
+        let last = |sequence: &str| {
+            self.tail.windows(sequence.len()).rposition(|window| window == sequence.as_bytes())
+        };
         match (last(ENTER), last(LEAVE)) {
             (None, None) => {}
             (enter, leave) => self.alternate = enter > leave,
@@ -33,7 +35,7 @@ impl Screen {
 
     /// What makes the terminal fit for a shell again.
     pub(super) fn undo(&self) -> String {
-        let leave = if self.alternate { "\x1b[?1049l" } else { "" };
+        let leave = if self.alternate { LEAVE } else { "" };
         format!("{PLAIN}{leave}\r\n")
     }
 }

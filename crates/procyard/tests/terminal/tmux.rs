@@ -7,14 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::running::Running;
 use crate::scene::{Scene, eventually};
 
-/// Whether there is a tmux here; without one the tests of terminals have nothing to look at.
-pub(crate) fn is_missing() -> bool {
+/// Whether there is this program here.
+pub(crate) fn has(program: &str) -> bool {
     let paths = std::env::var_os("PATH").unwrap_or_default();
-    let missing = !std::env::split_paths(&paths).any(|directory| directory.join("tmux").is_file());
-    if missing {
-        eprintln!("ignored: there is no tmux here");
-    }
-    missing
+    std::env::split_paths(&paths).any(|directory| directory.join(program).is_file())
 }
 
 /// The window. Its server ends with it.
@@ -31,9 +27,16 @@ impl<'s> Window<'s> {
     /// A window of 24 rows and 80 columns that runs this shell line, and stays when it has ended.
     #[track_caller]
     pub(crate) fn open(scene: &'s Scene, line: &str) -> Self {
+        Self::open_of(scene, 24, 80, line)
+    }
+
+    /// The same, of so many rows and columns.
+    #[track_caller]
+    pub(crate) fn open_of(scene: &'s Scene, rows: u16, cols: u16, line: &str) -> Self {
         let number = WINDOWS.fetch_add(1, Ordering::Relaxed);
         let window = Self { scene, socket: scene.path().join(format!("tmux-{number}")) };
-        let options = ["-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24"];
+        let (rows, cols) = (rows.to_string(), cols.to_string());
+        let options = ["-f", "/dev/null", "new-session", "-d", "-x", &cols, "-y", &rows];
         let mut command = window.tmux();
         // A pane that is gone could not be looked at.
         command.args(options).arg(format!("{line}; echo [left $?]; exec sleep 1000"));
@@ -67,6 +70,28 @@ impl<'s> Window<'s> {
     #[track_caller]
     pub(crate) fn text(&self) -> String {
         Running::spawn(self.tmux().args(["capture-pane", "-p"])).wait().stdout()
+    }
+
+    /// The same with colours and other attributes, as escape sequences.
+    #[track_caller]
+    pub(crate) fn text_with_colours(&self) -> String {
+        Running::spawn(self.tmux().args(["capture-pane", "-p", "-e"])).wait().stdout()
+    }
+
+    /// Whether a full-screen program has the window.
+    #[track_caller]
+    pub(crate) fn is_on_the_alternate_screen(&self) -> bool {
+        let mut command = self.tmux();
+        command.args(["display-message", "-p", "#{alternate_on}"]);
+        Running::spawn(&mut command).wait().stdout().trim() == "1"
+    }
+
+    /// Whether the cursor is hidden.
+    #[track_caller]
+    pub(crate) fn cursor_is_hidden(&self) -> bool {
+        let mut command = self.tmux();
+        command.args(["display-message", "-p", "#{cursor_flag}"]);
+        Running::spawn(&mut command).wait().stdout().trim() == "0"
     }
 
     /// Waits until the person sees this.

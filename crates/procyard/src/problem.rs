@@ -1,0 +1,122 @@
+//! What went wrong, in the one form that programs read: the error body of the service and of the tools.
+//!
+//! Not for who is told: that is `exit` and `say`.
+
+use std::error::Error;
+
+use procyard_client::ClientError;
+use procyard_core::{Effects, ErrorCode, PublicError};
+use procyard_host::HostError;
+use procyard_journal::JournalError;
+use procyard_manifest::{LoadError, SessionError};
+use procyard_runner::RunnerError;
+use procyard_server::http::ServiceError;
+use procyard_supervisor::SupervisorError;
+
+/// Something that this program refuses or cannot do, with its code.
+pub(crate) fn refused(code: ErrorCode, message: impl Into<String>) -> anyhow::Error {
+    PublicError::new(code, message).into()
+}
+
+/// Every cause of an error once, outermost first. A text that ends with its cause already is not given that again.
+pub(crate) fn words(error: &anyhow::Error) -> String {
+    let mut words = String::new();
+    for cause in error.chain() {
+        // Its code is for programs.
+        let public = cause.downcast_ref::<PublicError>();
+        let cause = public.map_or_else(|| cause.to_string(), |public| public.message.clone());
+        if words.is_empty() {
+            words = cause;
+        } else if !words.ends_with(&cause) {
+            words.push_str(": ");
+            words.push_str(&cause);
+        }
+    }
+    words
+}
+
+/// The error as a program reads it: the code of its innermost cause that has one, and the words that a person reads.
+pub(crate) fn public(error: &anyhow::Error) -> PublicError {
+    let known = error.chain().filter_map(known).last();
+    let known = known.unwrap_or_else(|| PublicError::new(ErrorCode::Internal, ""));
+    PublicError { message: words(error), ..known }
+}
+
+/// A cause that has a code.
+fn known(cause: &(dyn Error + 'static)) -> Option<PublicError> {
+    let said = |code| Some(PublicError::new(code, ""));
+    if let Some(error) = cause.downcast_ref::<PublicError>() {
+        Some(error.clone())
+    } else if let Some(error) = cause.downcast_ref::<ClientError>() {
+        Some(error.public())
+    } else if let Some(error) = cause.downcast_ref::<SupervisorError>() {
+        Some(error.public())
+    } else if let Some(error) = cause.downcast_ref::<RunnerError>() {
+        Some(error.public())
+    } else if let Some(error) = cause.downcast_ref::<HostError>() {
+        said(match error {
+            HostError::LifetimeEnforcementUnavailable(_) => ErrorCode::LifetimeEnforcementUnavailable,
+            HostError::InvalidSetting(_) => ErrorCode::InvalidSettings,
+            _ => ErrorCode::ProcessSetupFailed,
+        })
+    } else if let Some(error) = cause.downcast_ref::<SessionError>() {
+        match error {
+            SessionError::Missing => said(ErrorCode::NotFound),
+            SessionError::Locked => Some(PublicError::new(ErrorCode::Conflict, "").retryable()),
+            SessionError::Corrupt { .. } => said(ErrorCode::ManifestCorrupt),
+            _ => said(ErrorCode::StorageUnavailable),
+        }
+    } else if let Some(error) = cause.downcast_ref::<LoadError>() {
+        said(match error {
+            LoadError::Missing => ErrorCode::NotFound,
+            LoadError::Io(_) => ErrorCode::StorageUnavailable,
+            _ => ErrorCode::ManifestCorrupt,
+        })
+    } else if cause.is::<JournalError>() {
+        said(ErrorCode::StorageUnavailable)
+    } else if let Some(error) = cause.downcast_ref::<ServiceError>() {
+        match error {
+            ServiceError::AdminToken(_) | ServiceError::Tokens(_) => said(ErrorCode::InvalidSettings),
+            ServiceError::Survivors(_) => {
+                Some(PublicError::new(ErrorCode::TeardownFailed, "").effects(Effects::Started))
+            }
+            _ => said(ErrorCode::Internal),
+        }
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let io = || std::io::Error::other("the file holds no token");
+        let doubled =
+            anyhow::Error::new(ServiceError::AdminToken(io())).context("the service does not begin");
+        assert_eq!(
+            words(&doubled),
+            "the service does not begin: the admin token cannot be used: the file holds no token"
+        );
+        let plain = anyhow::Error::new(io()).context("it cannot be read");
+        assert_eq!(words(&plain), "it cannot be read: the file holds no token");
+    }
+
+    #[test]
+    fn an_error_has_the_code_of_its_innermost_cause_and_the_words_of_all() {
+        let inner: anyhow::Result<()> = Err(refused(ErrorCode::NotFound, "there is no such process"));
+        let error = public(&inner.context("nothing was sent").unwrap_err());
+        assert_eq!(
+            (error.code, &*error.message),
+            (ErrorCode::NotFound, "nothing was sent: there is no such process")
+        );
+        assert_eq!(words(&refused(ErrorCode::NotFound, "there is none")), "there is none");
+        let locked = public(&anyhow::Error::new(SessionError::Locked));
+        assert!(locked.retryable && locked.code == ErrorCode::Conflict);
+        assert_eq!(public(&anyhow::anyhow!("something")).code, ErrorCode::Internal);
+    }
+}
