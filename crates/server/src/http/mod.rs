@@ -26,6 +26,7 @@ mod options;
 mod problem;
 mod processes;
 mod query;
+mod read_ahead;
 mod reading;
 mod route;
 mod routes;
@@ -38,7 +39,7 @@ mod tokens;
 mod tool;
 
 pub use host::{HostError, HostedSession, SessionHost};
-pub use listener::Listener;
+pub use listener::{Connector, Handed, Listener};
 pub use openapi::document as openapi_document;
 pub use options::ServiceOptions;
 pub use serve::{ServiceError, serve};

@@ -20,6 +20,7 @@ use super::dispatch::router;
 use super::host::SessionHost;
 use super::listener::{Connection, Listener};
 use super::options::ServiceOptions;
+use super::read_ahead::ReadAhead;
 use super::service::Service;
 use super::stalled::Stalled;
 use super::tokens::Tokens;
@@ -30,7 +31,7 @@ const HEAD_MAX: usize = 64 * 1024;
 /// The most headers of a request.
 const HEADERS_MAX: usize = 100;
 
-/// What connections get to end by themselves once the service is stopped.
+/// What connections get to end by themselves once the service is stopped, or their client has left.
 const LEAVE_GRACE: Duration = Duration::from_secs(3);
 
 /// How long nothing is accepted when the system has no descriptors left.
@@ -91,7 +92,7 @@ pub async fn serve(
     }
 }
 
-async fn accept(listener: Listener, service: Arc<Service>, router: Router, places: Arc<Semaphore>) {
+async fn accept(mut listener: Listener, service: Arc<Service>, router: Router, places: Arc<Semaphore>) {
     let stop = service.stop.clone();
     loop {
         let accepted = tokio::select! {
@@ -123,6 +124,8 @@ async fn accept(listener: Listener, service: Arc<Service>, router: Router, place
 
 async fn connection(stream: Box<dyn Connection>, peer: Peer, service: Arc<Service>, router: Router) {
     let _held = service.metrics.connection();
+    let left = CancellationToken::new();
+    let stream = ReadAhead::new(stream, left.clone());
     let stream = TokioIo::new(Stalled::new(stream, service.idle_timeout));
     let served = TowerToHyperService::new(router.layer(Extension(peer)));
     let connection = http1::Builder::new()
@@ -135,8 +138,14 @@ async fn connection(stream: Box<dyn Connection>, peer: Peer, service: Arc<Servic
         .serve_connection(stream, served)
         .with_upgrades();
     tokio::pin!(connection);
+    // Of a client that has left, a call under way is dropped at once where nothing is behind it; this is for the others.
+    let left = async {
+        left.cancelled().await;
+        tokio::time::sleep(LEAVE_GRACE).await;
+    };
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
+        () = left => return,
         () = service.stop.cancelled() => {
             connection.as_mut().graceful_shutdown();
             match tokio::time::timeout(LEAVE_GRACE, connection).await {
