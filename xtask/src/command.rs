@@ -59,6 +59,41 @@ pub(crate) fn answer(command: &mut Command) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
+/// What the command writes to its standard output, as bytes, while its errors are passed through.
+#[expect(clippy::disallowed_methods, reason = "xtask runs build tools; nothing that it starts is supervised")]
+pub(crate) fn output(command: &mut Command) -> anyhow::Result<Vec<u8>> {
+    let line = line(command);
+    eprintln!("$ {line}");
+    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+    let output = output.with_context(|| format!("`{line}` did not start"))?;
+    if !output.status.success() {
+        bail!("`{line}` failed ({})", output.status);
+    }
+    Ok(output.stdout)
+}
+
+/// As [`run`], and tells each line that the command writes to its standard error.
+#[expect(clippy::disallowed_methods, reason = "xtask runs build tools; nothing that it starts is supervised")]
+pub(crate) fn run_telling(command: &mut Command, mut tell: impl FnMut(&str)) -> anyhow::Result<()> {
+    let line = line(command);
+    eprintln!("$ {line}");
+    let spawned = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn();
+    let mut child = spawned.with_context(|| format!("`{line}` did not start"))?;
+    if let Some(stderr) = child.stderr.take() {
+        for said in BufReader::new(stderr).split(b'\n') {
+            let said = said?;
+            let said = String::from_utf8_lossy(&said);
+            eprintln!("{said}");
+            tell(&said);
+        }
+    }
+    let status = child.wait()?;
+    if !status.success() {
+        bail!("`{line}` failed ({status})");
+    }
+    Ok(())
+}
+
 /// Says on standard error that something is left out, so that nobody takes it for done.
 pub(crate) fn warn(what: &str, why: &str) {
     let rule = "=".repeat(72);

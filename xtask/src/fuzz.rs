@@ -1,23 +1,22 @@
-//! `fuzz`: feeds a target with inputs that libFuzzer makes from what the code's coverage tells it, on the stable toolchain.
+//! `fuzz`: feeds targets with inputs that libFuzzer makes from what the code's coverage tells it, on the stable toolchain.
 //!
-//! The compiler's own pass counts edges and shows comparisons; there is no sanitizer, and none is needed where `unsafe` is
-//! not. What is new is kept below `target`, what fails in `target/fuzz/findings`. Not for CI: it replays the kept corpus
-//! in a test.
+//! What is new is kept below `target`, what fails in `target/fuzz/findings`. Not for CI: it replays the kept corpus in a
+//! test.
+
+mod build;
+mod engine;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
 use crate::command;
+use engine::Report;
 
 /// The targets, as `fuzz/src/targets/mod.rs` has them.
-const TARGETS: [&str; 5] = ["text", "spool", "manifest", "arguments", "mcp"];
-
-/// What a stable compiler needs to be told for coverage guidance.
-const FLAGS: &str = "--cfg fuzzing -Ccodegen-units=1 -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
-                     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
-                     -Cllvm-args=-sanitizer-coverage-trace-compares";
+pub(crate) const TARGETS: [&str; 6] = ["text", "spool", "manifest", "arguments", "mcp", "http"];
 
 /// The longest input that is tried.
 const LENGTH_MAX: u32 = 16 << 10;
@@ -28,9 +27,10 @@ const KEPT_MAX: u32 = 2 << 10;
 /// What `fuzz` takes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What to fuzz: text, spool, manifest, arguments or mcp
-    name: String,
-    /// For how long
+    /// What to fuzz, one after the other
+    #[arg(required = true, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(TARGETS))]
+    names: Vec<String>,
+    /// For how long each
     #[arg(long, default_value_t = 60)]
     seconds: u64,
     /// Afterwards put into the repository, in place of the kept corpus, the fewest inputs that reach the same code
@@ -39,87 +39,100 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let name = args.name.as_str();
-    if !TARGETS.contains(&name) {
-        bail!("there is no target {name:?}; there are {}", TARGETS.join(", "));
-    }
-    let root = command::root();
-    let place = root.join("target").join("fuzz");
-    let triple = host()?;
-    // With a target named, build scripts and procedural macros are built without the instrumentation.
-    let mut build = command::cargo(["build", "--release", "--locked", "--target", &triple, "--target-dir"]);
-    build
-        .arg(&place)
-        .arg("--manifest-path")
-        .arg(root.join("fuzz").join("Cargo.toml"))
-        .env("RUSTFLAGS", FLAGS);
-    command::run(&mut build)?;
-
-    let kept = root.join("fuzz").join("corpus").join(name);
-    let growing = place.join("corpus").join(name);
-    let findings = place.join("findings").join(name);
-    for folder in [&kept, &growing, &findings] {
-        fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
-    }
-    let program = place.join(&triple).join("release").join("procyard-fuzz");
-    let fuzzer =
-        |length: u32| {
-            let mut fuzzer = command::program(&program);
-            fuzzer.env("PROCYARD_FUZZ", name).arg(format!("-artifact_prefix={}/", findings.display())).args(
-                [format!("-max_len={length}"), "-timeout=20".to_owned(), "-rss_limit_mb=2048".to_owned()],
-            );
-            fuzzer
-        };
-    let mut fuzzing = fuzzer(LENGTH_MAX);
-    fuzzing
-        .args([
-            format!("-max_total_time={}", args.seconds),
-            "-print_final_stats=1".to_owned(),
-            "-verbosity=1".to_owned(),
-        ])
-        .args([&growing, &kept]);
-    command::run(&mut fuzzing)
-        .with_context(|| format!("a finding of {name} lies in {}", findings.display()))?;
-    if args.keep {
-        keep(&kept, &growing, &place.join("kept").join(name), || fuzzer(KEPT_MAX))
-    } else {
-        Ok(())
-    }
-}
-
-/// Replaces the kept corpus by the fewest inputs that reach what both corpora reach.
-fn keep(
-    kept: &Path,
-    growing: &Path,
-    fresh: &Path,
-    fuzzer: impl Fn() -> std::process::Command,
-) -> anyhow::Result<()> {
-    if fresh.exists() {
-        fs::remove_dir_all(fresh)?;
-    }
-    fs::create_dir_all(fresh)?;
-    command::run(fuzzer().arg("-merge=1").args([fresh, kept, growing]))?;
-    for entry in fs::read_dir(kept)? {
-        let path = entry?.path();
-        // Inputs with names were chosen by somebody: seeds, and what was found once.
-        let made = path.file_name().is_some_and(|name| name.to_string_lossy().len() == 40);
-        if made {
-            fs::remove_file(path)?;
-        }
-    }
-    for entry in fs::read_dir(fresh)? {
-        let entry = entry?;
-        if entry.metadata()?.len() <= u64::from(KEPT_MAX) {
-            fs::copy(entry.path(), kept.join(entry.file_name()))?;
+    let place = Place::build()?;
+    for name in &args.names {
+        place.fuzz(name, args.seconds)?;
+        if args.keep {
+            place.keep(name)?;
         }
     }
     Ok(())
 }
 
-/// The machine that this is built on, as the compiler names it.
-fn host() -> anyhow::Result<String> {
-    let mut rustc = command::program(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
-    let said = command::answer(rustc.arg("-vV"))?;
-    let host = said.lines().find_map(|line| line.strip_prefix("host: "));
-    host.map(str::to_owned).context("the compiler does not say what machine this is")
+/// Fuzzes every target for so long, whatever the others show.
+pub(crate) fn run_all(seconds: u64) -> anyhow::Result<()> {
+    let place = Place::build()?;
+    let failed: Vec<_> = TARGETS.iter().filter_map(|name| place.fuzz(name, seconds).err()).collect();
+    let failed: Vec<_> = failed.iter().map(|error| format!("{error:#}")).collect();
+    if failed.is_empty() { Ok(()) } else { bail!("{}", failed.join("; ")) }
+}
+
+/// Where the program is, and what it reads and writes.
+struct Place {
+    /// `target/fuzz`, whatever the target directory of others is.
+    target: PathBuf,
+    /// `fuzz/corpus`.
+    kept: PathBuf,
+    program: PathBuf,
+}
+
+impl Place {
+    fn build() -> anyhow::Result<Self> {
+        let root = command::root();
+        let target = root.join("target").join("fuzz");
+        let program = build::build(&root, &target)?;
+        Ok(Self { target, kept: root.join("fuzz").join("corpus"), program })
+    }
+
+    /// The engine on a target, with what holds of every run of it.
+    fn engine(&self, name: &str, length: u32) -> anyhow::Result<Command> {
+        let findings = made(self.target.join("findings").join(name))?;
+        let mut engine = command::program(&self.program);
+        engine.env("PROCYARD_FUZZ", name).args([
+            format!("-artifact_prefix={}/", findings.display()),
+            format!("-max_len={length}"),
+            "-timeout=20".to_owned(),
+            "-rss_limit_mb=2048".to_owned(),
+        ]);
+        Ok(engine)
+    }
+
+    fn fuzz(&self, name: &str, seconds: u64) -> anyhow::Result<()> {
+        let mut engine = self.engine(name, LENGTH_MAX)?;
+        engine.args([format!("-max_total_time={seconds}"), "-print_final_stats=1".to_owned()]);
+        engine.args([made(self.growing(name))?, made(self.kept.join(name))?]);
+        let mut report = Report::default();
+        command::run_telling(&mut engine, |line| report.read(line))
+            .with_context(|| format!("a finding of {name} lies in target/fuzz/findings/{name}"))?;
+        let guided = report.guided().with_context(|| format!("{name} was not fuzzed by its coverage"))?;
+        eprintln!("{name}: {guided}");
+        Ok(())
+    }
+
+    /// Where new inputs gather.
+    fn growing(&self, name: &str) -> PathBuf {
+        self.target.join("corpus").join(name)
+    }
+
+    /// Replaces the kept corpus by the fewest inputs that reach what both corpora reach.
+    fn keep(&self, name: &str) -> anyhow::Result<()> {
+        let (kept, growing) = (self.kept.join(name), self.growing(name));
+        let fresh = self.target.join("kept").join(name);
+        if fresh.exists() {
+            fs::remove_dir_all(&fresh)?;
+        }
+        let mut engine = self.engine(name, KEPT_MAX)?;
+        command::run(engine.arg("-set_cover_merge=1").args([&made(fresh.clone())?, &kept, &growing]))?;
+        for path in files(&kept)? {
+            // Inputs with names were chosen by somebody: seeds, and what was found once.
+            if path.file_name().is_some_and(|name| name.to_string_lossy().len() == 40) {
+                fs::remove_file(path)?;
+            }
+        }
+        for path in files(&fresh)? {
+            let name = path.file_name().context("a file has a name")?;
+            fs::copy(&path, kept.join(name))?;
+        }
+        Ok(())
+    }
+}
+
+fn made(folder: PathBuf) -> anyhow::Result<PathBuf> {
+    fs::create_dir_all(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+    Ok(folder)
+}
+
+fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
+    entries.collect()
 }

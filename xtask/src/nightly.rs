@@ -5,7 +5,7 @@
 use anyhow::bail;
 use clap::ValueEnum;
 
-use crate::command;
+use crate::{command, fuzz};
 
 /// What `nightly` takes.
 #[derive(Debug, clap::Args)]
@@ -26,12 +26,17 @@ enum Part {
     Damage,
     /// 400 losses by chance at each step of what is stored
     PowerCuts,
+    /// 100,000 streams for each property of pages of output
+    Pages,
+    /// Ten minutes of fuzzing for each target
+    Fuzz,
 }
 
 /// One run of `cargo test`.
 struct Run {
     package: &'static str,
-    test: &'static str,
+    /// The test program; the library's own tests where none is named.
+    test: Option<&'static str>,
     filter: &'static str,
     ignored: bool,
     setting: Option<(&'static str, &'static str)>,
@@ -39,7 +44,11 @@ struct Run {
 
 impl Run {
     const fn new(package: &'static str, test: &'static str, filter: &'static str) -> Self {
-        Self { package, test, filter, ignored: false, setting: None }
+        Self { package, test: Some(test), filter, ignored: false, setting: None }
+    }
+
+    const fn of_library(package: &'static str, filter: &'static str) -> Self {
+        Self { test: None, ..Self::new(package, "", filter) }
     }
 
     const fn ignored(package: &'static str, test: &'static str, filter: &'static str) -> Self {
@@ -50,6 +59,9 @@ impl Run {
         Self { setting: Some((name, value)), ..self }
     }
 }
+
+/// How long each target is fuzzed.
+const FUZZ_SECONDS: u64 = 600;
 
 const LOSSES: &str = "PROCYARD_TEST_LOSSES";
 
@@ -71,6 +83,11 @@ impl Part {
                 Run::new("procyard-manifest", "power_cut", "").set(LOSSES, "400"),
                 Run::new("procyard-supervisor", "supervisor", "power_cut::").set(LOSSES, "400"),
             ],
+            Self::Pages => {
+                vec![Run::of_library("procyard-tools", "page::compose").set("PROCYARD_TEST_PAGES", "100000")]
+            }
+            // Not a test, but inputs that are made as long as there is time.
+            Self::Fuzz => Vec::new(),
         }
     }
 }
@@ -80,8 +97,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut failed = Vec::new();
     for part in parts {
         for run in part.runs() {
-            let mut cargo =
-                command::cargo(["test", "--release", "--package", run.package, "--test", run.test, "--"]);
+            let mut cargo = command::cargo(["test", "--release", "--package", run.package]);
+            match run.test {
+                Some(test) => cargo.args(["--test", test, "--"]),
+                None => cargo.args(["--lib", "--"]),
+            };
             cargo.args((!run.filter.is_empty()).then_some(run.filter));
             cargo.args(run.ignored.then_some("--ignored"));
             cargo.envs(run.setting);
@@ -92,6 +112,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             if let Err(error) = command::run(&mut cargo) {
                 failed.push(format!("{part:?}: {error:#}"));
             }
+        }
+        if *part == Part::Fuzz
+            && let Err(error) = fuzz::run_all(FUZZ_SECONDS)
+        {
+            failed.push(format!("{part:?}: {error:#}"));
         }
     }
     if failed.is_empty() { Ok(()) } else { bail!("{}", failed.join("; ")) }

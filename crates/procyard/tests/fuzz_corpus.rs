@@ -56,6 +56,12 @@ fn the_corpus_of_mcp_holds() {
 }
 
 #[test]
+fn the_corpus_of_http_holds() {
+    replay("http");
+}
+
+#[test]
 fn every_target_is_replayed() {
-    assert_eq!(targets::ALL.map(|target| target.0), ["text", "spool", "manifest", "arguments", "mcp"]);
+    let names = targets::ALL.map(|target| target.0);
+    assert_eq!(names, ["text", "spool", "manifest", "arguments", "mcp", "http"]);
 }

@@ -65,6 +65,9 @@ pub struct McpHttpOptions {
     /// So long a call waits for a client whose connection is gone to resume; then it is cancelled, and a foreground
     /// command stopped.
     pub absence: Duration,
+    /// How often a stream on which nothing happens shows that it lives; never, where there is no time. By the clock of the
+    /// machine, also where the runtime's is paused.
+    pub heartbeat: Option<Duration>,
 }
 
 impl Default for McpHttpOptions {
@@ -75,6 +78,7 @@ impl Default for McpHttpOptions {
             sessions: 32,
             idle: Duration::from_secs(30 * 60),
             absence: Duration::from_secs(10),
+            heartbeat: Some(Duration::from_secs(15)),
         }
     }
 }
@@ -252,6 +256,7 @@ impl Shared {
             .with_allowed_origins(origins)
             .enforce_origin_validation()
             .with_max_request_body_bytes(BODY_MAX)
+            .with_sse_keep_alive(self.options.heartbeat)
             .with_cancellation_token(stop.clone())
     }
 }

@@ -1,6 +1,6 @@
 //! Spools of any content: opened, read from everywhere, recovered and written on.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use procyard_core::{Stream, Timestamp};
 use procyard_spool::{Read, ReadError, Spool, SpoolOptions, SpoolReader, StreamFilter};
@@ -15,15 +15,21 @@ const OPTIONS: SpoolOptions = SpoolOptions { ceiling: 64 << 10, window: 256, hea
 /// Reads that one pass makes at most.
 const READS: usize = 4096;
 
-static PLACE: LazyLock<(tempfile::TempDir, Arc<dyn Dir>)> = LazyLock::new(|| {
-    let place = scratch();
-    let dir: Arc<dyn Dir> = FsDir::open(place.path()).expect("the scratch directory opens");
-    (place, dir)
-});
+thread_local! {
+    // Of a thread, so that it is removed at the end.
+    static PLACE: (tempfile::TempDir, Arc<dyn Dir>) = {
+        let place = scratch();
+        let dir: Arc<dyn Dir> = FsDir::open(place.path()).expect("the scratch directory opens");
+        (place, dir)
+    };
+}
 
 /// Segments one behind the other: two bytes of length and eight of the cursor in the name, then the content.
 pub(crate) fn spool(data: &[u8]) {
-    let (place, dir) = &*PLACE;
+    PLACE.with(|(place, dir)| try_in(place, dir, data));
+}
+
+fn try_in(place: &tempfile::TempDir, dir: &Arc<dyn Dir>, data: &[u8]) {
     let folder = place.path().join(NAME);
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir(&folder).expect("the scratch directory is writable");

@@ -20,7 +20,8 @@ pub(crate) fn scratch() -> tempfile::TempDir {
     made.expect("there is room for a temporary directory")
 }
 
-struct Resolver(Arc<ScriptedRunner>);
+/// Scripted processes for every owner.
+pub(crate) struct Resolver(pub(crate) Arc<ScriptedRunner>);
 
 impl RunnerResolver for Resolver {
     fn resolve(&self, _: Owner) -> Result<Arc<dyn Runner>, RunnerError> {
@@ -29,7 +30,7 @@ impl RunnerResolver for Resolver {
 }
 
 /// What a process does: one that is given input echoes it, others print something and end.
-fn script(request: &ProcessRequest) -> Script {
+pub(crate) fn script(request: &ProcessRequest) -> Script {
     if request.terminal.is_some() || request.stdin == procyard_runner::StdinMode::Open {
         Script::new().echo_input().exit(0)
     } else {

@@ -8,16 +8,56 @@ use std::path::{Path, PathBuf};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::sync::mpsc;
 
 use super::caller::Peer;
 
-/// A listening socket.
+/// Streams that are handed over and not accepted yet; more wait with whoever hands them over.
+const HANDED_MAX: usize = 16;
+
+/// A listening socket, or what stands for one.
 #[derive(Debug)]
 pub enum Listener {
     /// On the file system. The file is removed when the service ends.
     Unix(UnixListener, PathBuf),
     /// On a network address. Nothing that it carries is encrypted.
     Tcp(TcpListener),
+    /// Streams of any kind, which whoever embeds the service hands over: [`Listener::handed`].
+    Handed(Handed),
+}
+
+/// The streams that a service is handed.
+pub struct Handed(mpsc::Receiver<Box<dyn Connection>>);
+
+impl std::fmt::Debug for Handed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Handed").finish_non_exhaustive()
+    }
+}
+
+/// Hands streams to a service. Cheap to clone.
+#[derive(Clone)]
+pub struct Connector(mpsc::Sender<Box<dyn Connection>>);
+
+impl Connector {
+    /// Hands a stream over, to be served as one that was accepted on TCP: its client needs a token. Waits while as many as
+    /// the service holds wait to be accepted. [`io::ErrorKind::ConnectionRefused`] when the service accepts no more; the
+    /// stream is dropped then. Cancellation safe: the stream is handed over or dropped.
+    pub async fn connect(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    ) -> io::Result<()> {
+        let handed = self.0.send(Box::new(stream)).await;
+        handed.map_err(|_| {
+            io::Error::new(io::ErrorKind::ConnectionRefused, "the service accepts no connections any more")
+        })
+    }
+}
+
+impl std::fmt::Debug for Connector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connector").finish_non_exhaustive()
+    }
 }
 
 /// What bytes come through.
@@ -58,16 +98,24 @@ impl Listener {
         Ok(Self::Tcp(TcpListener::bind(address).await?))
     }
 
+    /// One that listens nowhere, and what hands it the streams to serve: of a transport of one's own, or in memory.
+    pub fn handed() -> (Self, Connector) {
+        let (sender, receiver) = mpsc::channel(HANDED_MAX);
+        (Self::Handed(Handed(receiver)), Connector(sender))
+    }
+
     /// Where a client finds it, as one that is told to connect takes it: a path or `http://` and an address.
+    /// [`io::ErrorKind::Unsupported`] where it is handed its streams.
     pub fn address(&self) -> io::Result<String> {
         match self {
             Self::Unix(_, path) => Ok(path.display().to_string()),
             Self::Tcp(listener) => Ok(format!("http://{}", listener.local_addr()?)),
+            Self::Handed(_) => Err(io::Error::new(io::ErrorKind::Unsupported, "it listens nowhere")),
         }
     }
 
     /// The next connection. Cancellation safe.
-    pub(crate) async fn accept(&self) -> io::Result<(Box<dyn Connection>, Peer)> {
+    pub(crate) async fn accept(&mut self) -> io::Result<(Box<dyn Connection>, Peer)> {
         match self {
             Self::Unix(listener, _) => {
                 let (stream, _) = listener.accept().await?;
@@ -81,6 +129,11 @@ impl Listener {
                 let _ = stream.set_nodelay(true);
                 Ok((Box::new(stream), Peer { same_user: false }))
             }
+            Self::Handed(Handed(streams)) => match streams.recv().await {
+                Some(stream) => Ok((stream, Peer { same_user: false })),
+                // Nobody can hand anything over any more.
+                None => std::future::pending().await,
+            },
         }
     }
 }

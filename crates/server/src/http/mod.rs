@@ -30,6 +30,7 @@ mod problem;
 mod processes;
 mod query;
 mod range;
+mod read_ahead;
 mod reading;
 mod route;
 mod routes;
@@ -42,7 +43,7 @@ mod tokens;
 mod tool;
 
 pub use host::{HostError, HostedSession, SessionHost};
-pub use listener::Listener;
+pub use listener::{Connector, Handed, Listener};
 pub use openapi::document as openapi_document;
 pub use options::ServiceOptions;
 pub use serve::{ServiceError, serve};

@@ -22,6 +22,7 @@ use super::dispatch::router;
 use super::host::SessionHost;
 use super::listener::{Connection, Listener};
 use super::options::ServiceOptions;
+use super::read_ahead::ReadAhead;
 use super::service::Service;
 use super::stalled::Stalled;
 use super::tokens::Tokens;
@@ -32,7 +33,7 @@ const HEAD_MAX: usize = 64 * 1024;
 /// The most headers of a request.
 const HEADERS_MAX: usize = 100;
 
-/// What connections get to end by themselves once the service is stopped.
+/// What connections get to end by themselves once the service is stopped, or their client has left.
 const LEAVE_GRACE: Duration = Duration::from_secs(3);
 
 /// How long a connection without a request is kept open for one then.
@@ -118,7 +119,7 @@ struct Door {
 }
 
 impl Door {
-    async fn accept(self, listener: Listener) {
+    async fn accept(self, mut listener: Listener) {
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -153,6 +154,8 @@ impl Door {
 /// Serves one connection until it ends, or has had its grace after the service was stopped.
 async fn connection(stream: Box<dyn Connection>, peer: Peer, service: Arc<Service>, router: Router) {
     let _held = service.metrics.connection();
+    let left = CancellationToken::new();
+    let stream = ReadAhead::new(stream, left.clone());
     let stream = TokioIo::new(Stalled::new(stream, service.idle_timeout));
     let routed = TowerToHyperService::new(router.layer(Extension(peer)));
     let begun = CancellationToken::new();
@@ -178,9 +181,15 @@ async fn connection(stream: Box<dyn Connection>, peer: Peer, service: Arc<Servic
         // A client that has only just come has its first request on the way, and is answered.
         let _ = tokio::time::timeout(FIRST_REQUEST, begun.cancelled()).await;
     };
+    // Of a client that has left, a call under way is dropped at once where nothing is behind it; this is for the others.
+    let left = async {
+        left.cancelled().await;
+        tokio::time::sleep(LEAVE_GRACE).await;
+    };
     let ended = tokio::select! {
         biased;
         ended = connection.as_mut() => ended,
+        () = left => return,
         () = stopped => {
             connection.as_mut().graceful_shutdown();
             match tokio::time::timeout(LEAVE_GRACE, connection).await {

@@ -115,3 +115,49 @@ async fn more_connections_than_allowed_wait_for_their_turn() {
     assert!(rest(&mut waiting).await.starts_with("HTTP/1.1 200"));
     scene.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_leaves_is_noticed_behind_requests_that_it_sent_on() {
+    let scene = Scene::begin().await;
+    let token = scene.session().await;
+    let process = scene.start(&token, "wait").await;
+    let asking = |path: &str| {
+        format!("GET {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\r\n", token.text)
+    };
+    // Each goes on for ever, and the second waits for the first.
+    let logs = asking(&format!("/v1/processes/{process}/logs?follow=true"));
+    let events = asking("/v1/events/stream");
+    for (first, second) in [(&logs, &events), (&events, &logs)] {
+        let mut stream = connect(&scene).await;
+        stream.write_all(format!("{first}{second}").as_bytes()).await.unwrap();
+        let mut byte = [0];
+        stream.read_exact(&mut byte).await.unwrap();
+        stream.shutdown().await.unwrap();
+        assert!(rest(&mut stream).await.starts_with("TTP/1.1 200"));
+    }
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_of_any_kind_are_served_and_need_a_token() {
+    let place = tempfile::tempdir().unwrap();
+    let host = std::sync::Arc::new(crate::host::Host::new(place.path().join("sessions"), Limits::default()));
+    let (listener, connector) = procyard_server::http::Listener::handed();
+    assert_eq!(listener.address().unwrap_err().kind(), std::io::ErrorKind::Unsupported);
+    let options = procyard_server::http::ServiceOptions::in_directory(place.path());
+    let stop = tokio_util::sync::CancellationToken::new();
+    let serving = tokio::spawn(procyard_server::http::serve(vec![listener], host, options, stop.clone()));
+    for (path, status) in [("/health", "HTTP/1.1 200"), ("/v1/sessions", "HTTP/1.1 401")] {
+        let (mut client, server) = tokio::io::duplex(64);
+        connector.connect(server).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        client.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        tokio::time::timeout(PATIENCE, client.read_to_string(&mut answer)).await.unwrap().unwrap();
+        assert!(answer.starts_with(status), "{answer}");
+    }
+    stop.cancel();
+    tokio::time::timeout(PATIENCE, serving).await.unwrap().unwrap().unwrap();
+    let refused = connector.connect(tokio::io::duplex(64).0).await.unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+}
