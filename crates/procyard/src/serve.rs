@@ -130,6 +130,7 @@ async fn listen(
     let service = ServiceOptions {
         admin_token_file: server.admin_token_file.clone().unwrap_or_else(|| data_dir.join(ADMIN_TOKEN)),
         tokens_dir: data_dir.join(TOKENS),
+        max_tokens_per_session: usize::try_from(server.max_tokens_per_session).unwrap_or(usize::MAX),
         ..ServiceOptions::in_directory(data_dir)
     };
     Ok((listeners, service))

@@ -12,6 +12,7 @@ use futures_util::{Stream, stream};
 use procyard_api::http::LogsQuery;
 use procyard_supervisor::{READ_MAX, ReadFrom, ReadRequest, Snapshot, StreamFilter, SupervisorError};
 use procyard_tools::stream_filter;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
 use super::call::Call;
@@ -51,12 +52,15 @@ async fn whole(
     };
     let begin = begin(process, from, streams).await?;
     let (supervisor, owner, handle) = (process.supervisor(), process.owner, process.handle);
-    let reading = if query.follow.unwrap_or_default() {
-        Reading::following(supervisor, owner, handle, streams, begin)?
+    let (reading, place) = if query.follow.unwrap_or_default() {
+        let place = call.service.stream_place()?;
+        (Reading::following(supervisor, owner, handle, streams, begin)?, Some(place))
     } else {
-        Reading::up_to(supervisor, owner, handle, streams, begin, snapshot.total_bytes.max(begin))
+        let until = snapshot.total_bytes.max(begin);
+        (Reading::up_to(supervisor, owner, handle, streams, begin, until), None)
     };
-    let sent = Sending { reading, lines: query.head_lines, stop: call.service.stop.clone(), over: false };
+    let stop = call.service.stop.clone();
+    let sent = Sending { reading, lines: query.head_lines, stop, over: false, _place: place };
     let mut response = Response::new(Body::from_stream(sent.stream()));
     describe(&mut response, snapshot, begin);
     Ok(response)
@@ -93,7 +97,7 @@ async fn ranged(
     }
     let (supervisor, owner, handle) = (process.supervisor(), process.owner, process.handle);
     let reading = Reading::up_to(supervisor, owner, handle, StreamFilter::Both, begin, until);
-    let sent = Sending { reading, lines: None, stop: call.service.stop.clone(), over: false };
+    let sent = Sending { reading, lines: None, stop: call.service.stop.clone(), over: false, _place: None };
     let mut response = Response::new(Body::from_stream(sent.stream()));
     *response.status_mut() = StatusCode::PARTIAL_CONTENT;
     describe(&mut response, snapshot, begin);
@@ -124,6 +128,8 @@ struct Sending {
     lines: Option<u64>,
     stop: CancellationToken,
     over: bool,
+    /// Held by one that goes on until somebody ends it.
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 impl Sending {

@@ -65,19 +65,38 @@ pub async fn serve(
     options: ServiceOptions,
     stop: CancellationToken,
 ) -> Result<(), ServiceError> {
-    let ServiceOptions { admin_token_file, tokens_dir, max_connections, idle_timeout, mcp } = options;
+    let ServiceOptions {
+        admin_token_file,
+        tokens_dir,
+        max_connections,
+        max_tokens_per_session,
+        idle_timeout,
+        mcp,
+    } = options;
+    let max_connections = max_connections.max(1);
     let opening = tokio::task::spawn_blocking(move || {
         let admin_token = AdminToken::open(&admin_token_file).map_err(ServiceError::AdminToken)?;
-        Ok::<_, ServiceError>((admin_token, Tokens::open(&tokens_dir).map_err(ServiceError::Tokens)?))
+        let tokens = Tokens::open(&tokens_dir, max_tokens_per_session).map_err(ServiceError::Tokens)?;
+        Ok::<_, ServiceError>((admin_token, tokens))
     });
     let (admin_token, tokens) = opening.await??;
-    let service =
-        Arc::new(Service::new(Arc::clone(&host), admin_token, tokens, idle_timeout, mcp, stop.clone()));
+    // The rest is left to calls, so that who only follows keeps nobody from looking and stopping.
+    let streams = (max_connections - max_connections / 4).max(1);
+    let service = Arc::new(Service::new(
+        Arc::clone(&host),
+        admin_token,
+        tokens,
+        idle_timeout,
+        streams,
+        mcp,
+        stop.clone(),
+    ));
     let router = router(&service);
-    let places = Arc::new(Semaphore::new(max_connections.max(1)));
     let mut accepting = JoinSet::new();
     for listener in listeners {
-        accepting.spawn(accept(listener, Arc::clone(&service), router.clone(), Arc::clone(&places)));
+        // Of each its own: who can reach a port, without any token, keeps nobody from the socket.
+        let places = Arc::new(Semaphore::new(max_connections));
+        accepting.spawn(accept(listener, Arc::clone(&service), router.clone(), places));
     }
     stop.cancelled().await;
     while accepting.join_next().await.is_some() {}
