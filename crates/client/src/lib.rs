@@ -16,7 +16,8 @@
 //!
 //! // What a token starts belongs to its loop, and nobody else's token reaches it.
 //! let mine = service.with_token(&session.token);
-//! let command = BashArguments { command: Some("cargo test".to_owned()), ..BashArguments::default() };
+//! let command =
+//!     BashArguments { command: Some("cargo test".to_owned()), background: true, ..BashArguments::default() };
 //! let started = mine.start(&command, None).await?;
 //! println!("{} runs", started.process.entry.process_id.reveal());
 //! # Ok(())

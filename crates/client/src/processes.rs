@@ -7,16 +7,18 @@ use procyard_api::{
     BashArguments, InputArguments, InputResult, OutputArguments, OutputResult, StopArguments, StopResult,
 };
 use procyard_core::Handle;
+use serde_json::Value;
 
 use crate::client::Ask;
 use crate::path::{of_process, with_query, without_process};
 use crate::{Client, ClientError};
 
 impl Client {
-    /// Starts a command for this token's loop. With a key the same request gives the same process again, so that a
+    /// Starts a command for this token's loop: in the background, or, as `background: false` is by default, with an answer when
+    /// it has ended. With a key the same request gives the same process again, so that a
     /// broken connection can be followed by the same request.
     pub async fn start(&self, command: &BashArguments, key: Option<&str>) -> Result<StartReply, ClientError> {
-        let ask = Ask::post("/v1/processes", command)?;
+        let ask = Ask::post("/v1/processes", &body_of_start(command)?)?;
         self.ask(match key {
             Some(key) => ask.header("idempotency-key", key),
             None => ask,
@@ -64,5 +66,27 @@ impl Client {
     /// Removes a completed process with its output.
     pub async fn remove_process(&self, handle: &Handle) -> Result<(), ClientError> {
         self.remove(of_process(handle, "")).await
+    }
+}
+
+/// The arguments as the service is to understand them: where they do not say, it starts in the background, and false is what
+/// they do not say.
+fn body_of_start(command: &BashArguments) -> Result<Value, ClientError> {
+    let body = serde_json::to_value(command);
+    let mut body = body.map_err(|_| ClientError::Invalid("it cannot be written as JSON"))?;
+    body["background"] = command.background.into();
+    Ok(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_in_the_foreground_is_asked_for_as_one() {
+        for background in [false, true] {
+            let command = BashArguments { background, ..BashArguments::default() };
+            assert_eq!(body_of_start(&command).unwrap()["background"], background);
+        }
     }
 }

@@ -12,6 +12,7 @@ use procyard_runner::{ResourceLimits, RunnerError, RunnerErrorKind};
 use serde::{Deserialize, Serialize};
 
 use crate::controllers::Means;
+use crate::descriptors;
 use crate::wire::Stage;
 use crate::{HostOptions, SignalScope, privileges, sys};
 
@@ -26,6 +27,7 @@ pub(crate) struct Defaults {
     no_core_dumps: bool,
     no_new_privs: bool,
     scope_signals: bool,
+    descriptors: Option<u64>,
 }
 
 impl Defaults {
@@ -36,6 +38,7 @@ impl Defaults {
             no_core_dumps: !options.keep_core_dumps,
             no_new_privs: options.no_new_privs,
             scope_signals: options.signal_scope != SignalScope::Off && scope.is_ok(),
+            descriptors: descriptors::of_commands(),
         }
     }
 }
@@ -57,6 +60,8 @@ pub(crate) struct Bounds {
     pub(crate) no_core_dumps: bool,
     pub(crate) no_new_privs: bool,
     pub(crate) scope_signals: bool,
+    /// The soft limit of open descriptors, where it is not inherited.
+    pub(crate) descriptors: Option<u64>,
 }
 
 impl Bounds {
@@ -86,6 +91,7 @@ impl Bounds {
             no_core_dumps: defaults.no_core_dumps,
             no_new_privs: defaults.no_new_privs,
             scope_signals: defaults.scope_signals,
+            descriptors: defaults.descriptors,
         };
         let effective = EffectiveLimits {
             memory_max,
@@ -111,6 +117,9 @@ impl Bounds {
             getrlimit(Resource::RLIMIT_CORE)
                 .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_CORE, 0, hard))
                 .map_err(|errno| (Stage::Prepare, errno))?;
+        }
+        if let Some(soft) = self.descriptors {
+            descriptors::lower(soft).map_err(|errno| (Stage::Prepare, errno))?;
         }
         Ok(())
     }
@@ -165,8 +174,13 @@ mod tests {
     use super::*;
     use crate::controllers::Version;
 
-    const DEFAULTS: Defaults =
-        Defaults { oom_score_adj: Some(500), no_core_dumps: true, no_new_privs: false, scope_signals: false };
+    const DEFAULTS: Defaults = Defaults {
+        oom_score_adj: Some(500),
+        no_core_dumps: true,
+        no_new_privs: false,
+        scope_signals: false,
+        descriptors: None,
+    };
 
     fn means(memory: Result<Version, String>) -> Means {
         Means { memory, pids: Ok(Version::One) }

@@ -23,7 +23,7 @@ use procyard_runner::{Runner as _, RunnerResolver};
 use procyard_server::http::{HostError, HostedSession, SessionHost};
 use procyard_supervisor::{RestoreReport, Sessions, Supervisor};
 use procyard_tools::{Toolbox, ToolboxOptions};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::config::{Config, Effective};
 use crate::limits::unenforced;
@@ -47,8 +47,9 @@ struct Hosted {
     restored: RestoreReport,
     runners: Arc<dyn RunnerResolver>,
     options: ToolboxOptions,
-    /// Taken by whoever closes it. Guards nothing else; held for that alone.
-    session: Mutex<Option<Session>>,
+    /// With its place among those that may be open. Taken by whoever closes it; guards nothing else, and is held for that
+    /// alone.
+    session: Mutex<Option<(Session, OwnedSemaphorePermit)>>,
 }
 
 impl HostedSession for Hosted {
@@ -76,6 +77,9 @@ pub(crate) struct Host {
     options: ToolboxOptions,
     containment: ContainmentReport,
     open: Sessions<SessionId, Arc<Hosted>>,
+    /// How many sessions may be open, and a place for each more.
+    max_sessions: usize,
+    places: Arc<Semaphore>,
     /// Held by each opening; closed when no session is to be opened any more.
     openings: Semaphore,
 }
@@ -89,6 +93,7 @@ impl Host {
     ) -> anyhow::Result<Self> {
         let config = &configured.config;
         let containment = look(&configured).await?;
+        let max_sessions = usize::try_from(config.server.max_sessions).unwrap_or(Semaphore::MAX_PERMITS);
         let options = ToolboxOptions { workspace, auto_yield: Some(AUTO_YIELD), ..config.toolbox_options() };
         fs::create_dir_all(data_dir.join(OPEN)).context("the data directory cannot be used")?;
         Ok(Self {
@@ -97,6 +102,8 @@ impl Host {
             options,
             containment,
             open: Sessions::new(),
+            max_sessions,
+            places: Arc::new(Semaphore::new(max_sessions)),
             openings: Semaphore::new(OPENINGS as usize),
         })
     }
@@ -104,7 +111,7 @@ impl Host {
     /// Opens the sessions again that were open when the service ended. One that does not open is left as it is.
     pub(crate) async fn reopen(&self) -> anyhow::Result<()> {
         let marked = marked(&self.data_dir).context("the data directory cannot be read")?;
-        let reopening = marked.into_iter().take(REOPENED_MAX).map(|session| async move {
+        let reopening = marked.into_iter().take(REOPENED_MAX.min(self.max_sessions)).map(|session| async move {
             match self.opened(Which::Existing(session)).await {
                 Ok(_) => {}
                 Err(HostError::NotFound) => self.unmark(session),
@@ -127,6 +134,8 @@ impl Host {
     }
 
     async fn make(&self, session: SessionId, which: Which) -> Result<Arc<Hosted>, HostError> {
+        let place = Arc::clone(&self.places).try_acquire_owned();
+        let place = place.map_err(|_| HostError::Full { limit: self.max_sessions })?;
         let host = host_options(&self.configured.config);
         let opened = Session::open(&self.data_dir, which, None, Keep::Journal, &self.configured, host).await;
         let opened = opened.map_err(in_host_words)?;
@@ -145,7 +154,7 @@ impl Host {
             restored: opened.restored.clone(),
             runners: opened.runners(),
             options: self.options.clone(),
-            session: Mutex::new(Some(opened)),
+            session: Mutex::new(Some((opened, place))),
         }))
     }
 
@@ -157,7 +166,7 @@ impl Host {
         let ending = move |hosted: Arc<Hosted>| {
             let taken = hosted.session.lock().unwrap_or_else(PoisonError::into_inner).take();
             async move {
-                if let Some(open) = taken {
+                if let Some((open, _place)) = taken {
                     *told = open.close_within(grace).await.1;
                 }
             }

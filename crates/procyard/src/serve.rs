@@ -98,6 +98,7 @@ fn service(data_dir: &Path, config: &Config) -> ServiceOptions {
     ServiceOptions {
         admin_token_file: admin_token_file.unwrap_or_else(|| data_dir.join(ADMIN_TOKEN)),
         tokens_dir: data_dir.join(TOKENS),
+        max_tokens_per_session: usize::try_from(config.server.max_tokens_per_session).unwrap_or(usize::MAX),
         ..ServiceOptions::in_directory(data_dir)
     }
 }

@@ -165,7 +165,7 @@ keys! {
         data_max_bytes: u64 = Kind::size(64 << 10, 1024 * TIB), Some("2147483648"), "\"20G\"";
     }
 
-    /// Where the service is found.
+    /// Where the service is found, and for how many it is.
     [server] Server {
         /// The Unix socket. Unset: `procyard.sock` in the data directory.
         socket: Option<PathBuf> = Kind::Path, None, "\"/run/procyard/procyard.sock\"";
@@ -173,6 +173,10 @@ keys! {
         listen: Option<SocketAddr> = Kind::Address, None, "\"127.0.0.1:7411\"";
         /// The file of the admin token, made with mode 0600 at the first start. Unset: `admin.token` in the data directory.
         admin_token_file: Option<PathBuf> = Kind::Path, None, "\"/etc/procyard/admin.token\"";
+        /// Sessions that are open at the same time. One more is refused until one is ended.
+        max_sessions: u64 = Kind::number(1, 10_000), Some("256"), "1000";
+        /// Valid tokens of one session, and so its loops, since each has one. One more is refused until a loop is closed.
+        max_tokens_per_session: u64 = Kind::number(1, 100_000), Some("1024"), "64";
     }
 
     /// What procyard itself says on standard error. Never output, input, values of variables, or tokens.

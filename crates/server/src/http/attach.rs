@@ -44,11 +44,12 @@ pub(crate) async fn attach(mut call: Call) -> Result<Response, Problem> {
         return Err(SupervisorError::CursorAhead { total_bytes: snapshot.total_bytes }.into());
     }
     let (supervisor, owner, handle) = (process.supervisor(), process.owner, process.handle);
+    let place = call.service.stream_place()?;
     let reading = Reading::following(supervisor, owner, handle, StreamFilter::Both, cursor)?;
     let upgrade = WebSocketUpgrade::from_request_parts(&mut call.parts, &()).await;
     let upgrade =
         upgrade.map_err(|_| Problem::argument("Upgrade", "this path speaks WebSocket (RFC 6455)"))?;
-    let held = (call.service.metrics.attachment(), call.service.tasks.token());
+    let held = (call.service.metrics.attachment(), call.service.tasks.token(), place);
     let stop = call.service.stop.clone();
     Ok(upgrade
         .max_message_size(MESSAGE_MAX)

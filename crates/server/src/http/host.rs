@@ -22,6 +22,12 @@ pub enum HostError {
     /// Another program holds the session.
     #[error("another program holds the session")]
     Busy,
+    /// As many sessions are open as may be.
+    #[error("{limit} sessions are open, as many as may be")]
+    Full {
+        /// How many that is.
+        limit: usize,
+    },
     /// No session is opened any more.
     #[error("the service is being shut down")]
     ShuttingDown,

@@ -15,6 +15,7 @@ use procyard_api::http::LogsQuery;
 use procyard_core::ErrorCode;
 use procyard_supervisor::{READ_MAX, ReadFrom, ReadRequest, Snapshot, StreamFilter, SupervisorError};
 use procyard_tools::stream_filter;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
 use super::call::Call;
@@ -54,13 +55,15 @@ async fn whole(
     };
     let begin = begin(process, from, streams).await?;
     let (supervisor, owner, handle) = (process.supervisor(), process.owner, process.handle);
-    let reading = if query.follow.unwrap_or_default() {
-        Reading::following(supervisor, owner, handle, streams, begin)?
+    let (reading, place) = if query.follow.unwrap_or_default() {
+        let place = call.service.stream_place()?;
+        (Reading::following(supervisor, owner, handle, streams, begin)?, Some(place))
     } else {
-        Reading::up_to(supervisor, owner, handle, streams, begin, snapshot.total_bytes.max(begin))
+        let until = snapshot.total_bytes.max(begin);
+        (Reading::up_to(supervisor, owner, handle, streams, begin, until), None)
     };
     let trailers = takes_trailers(&call.parts.headers);
-    let sent = Sending { trailers, lines: query.head_lines, ..Sending::new(reading, call) };
+    let sent = Sending { trailers, lines: query.head_lines, _place: place, ..Sending::new(reading, call) };
     let mut response = Response::new(sent.body());
     describe(&mut response, snapshot, begin);
     if trailers {
@@ -135,11 +138,14 @@ struct Sending {
     trailers: bool,
     stop: CancellationToken,
     over: bool,
+    /// Held by one that goes on until somebody ends it.
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 impl Sending {
     fn new(reading: Reading, call: &Call) -> Self {
-        Self { reading, lines: None, trailers: false, stop: call.service.stop.clone(), over: false }
+        let stop = call.service.stop.clone();
+        Self { reading, lines: None, trailers: false, stop, over: false, _place: None }
     }
 
     fn body(self) -> Body {

@@ -157,6 +157,12 @@ impl From<HostError> for Problem {
             )
             .retryable()
             .into(),
+            HostError::Full { limit } => PublicError::new(
+                ErrorCode::ProcessQuotaExceeded,
+                format!("{limit} sessions are open, as many as this service has at a time; end one, or wait for that"),
+            )
+            .retryable()
+            .into(),
             HostError::ShuttingDown => Self::shutting_down(),
             HostError::Failed(cause) => {
                 tracing::error!(%cause, "a session failed");

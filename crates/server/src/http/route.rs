@@ -202,7 +202,8 @@ impl Route {
     pub(crate) fn error_statuses(&self) -> Vec<u16> {
         let mut statuses = vec![400, 405, 500, 503];
         if self.access != Access::Public {
-            statuses.push(401);
+            // A token's session may have to be opened first, and there may be no place for it.
+            statuses.extend([401, 429]);
         }
         if self.body.is_some() {
             statuses.extend([413, 422]);

@@ -72,25 +72,44 @@ pub async fn serve(
     options: ServiceOptions,
     stop: CancellationToken,
 ) -> Result<(), ServiceError> {
-    let ServiceOptions { admin_token_file, tokens_dir, max_connections, idle_timeout, mcp } = options;
+    let ServiceOptions {
+        admin_token_file,
+        tokens_dir,
+        max_connections,
+        max_tokens_per_session,
+        idle_timeout,
+        mcp,
+    } = options;
+    let max_connections = max_connections.max(1);
     let opening = tokio::task::spawn_blocking(move || {
         let admin_token = AdminToken::open(&admin_token_file).map_err(ServiceError::AdminToken)?;
-        Ok::<_, ServiceError>((admin_token, Tokens::open(&tokens_dir).map_err(ServiceError::Tokens)?))
+        let tokens = Tokens::open(&tokens_dir, max_tokens_per_session).map_err(ServiceError::Tokens)?;
+        Ok::<_, ServiceError>((admin_token, tokens))
     });
     let (admin_token, tokens) = opening.await??;
-    let service =
-        Arc::new(Service::new(Arc::clone(&host), admin_token, tokens, idle_timeout, mcp, stop.clone()));
+    // The rest is left to calls, so that who only follows keeps nobody from looking and stopping.
+    let streams = (max_connections - max_connections / 4).max(1);
+    let service = Arc::new(Service::new(
+        Arc::clone(&host),
+        admin_token,
+        tokens,
+        idle_timeout,
+        streams,
+        mcp,
+        stop.clone(),
+    ));
     let router = router(&service);
     let door = Door {
         service: Arc::clone(&service),
         router,
-        places: Arc::new(Semaphore::new(max_connections.max(1))),
         late: TaskTracker::new(),
         shut: CancellationToken::new(),
     };
     let mut accepting = JoinSet::new();
     for listener in listeners {
-        accepting.spawn(door.clone().accept(listener));
+        // Of each its own: who can reach a port, without any token, keeps nobody from the socket.
+        let places = Arc::new(Semaphore::new(max_connections));
+        accepting.spawn(door.clone().accept(listener, places));
     }
     stop.cancelled().await;
     service.tasks.close();
@@ -111,7 +130,6 @@ pub async fn serve(
 struct Door {
     service: Arc<Service>,
     router: Router,
-    places: Arc<Semaphore>,
     /// Owns the connections that come once the service is stopped.
     late: TaskTracker,
     /// Cancelled when nobody is let in any more.
@@ -119,7 +137,7 @@ struct Door {
 }
 
 impl Door {
-    async fn accept(self, mut listener: Listener) {
+    async fn accept(self, mut listener: Listener, places: Arc<Semaphore>) {
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -132,7 +150,7 @@ impl Door {
                     let place = tokio::select! {
                         biased;
                         () = self.shut.cancelled() => return,
-                        place = Arc::clone(&self.places).acquire_owned() => place,
+                        place = Arc::clone(&places).acquire_owned() => place,
                     };
                     let late = self.service.stop.is_cancelled();
                     let tasks = if late { &self.late } else { &self.service.tasks };

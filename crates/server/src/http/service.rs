@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use axum::http::request::Parts;
 use axum::response::{IntoResponse as _, Response};
-use procyard_core::{Handle, LoopId, Owner, SessionId};
+use procyard_core::{ErrorCode, Handle, LoopId, Owner, PublicError, SessionId};
 use procyard_journal::Journal;
 use procyard_supervisor::{Snapshot, Supervisor, SupervisorError};
 use procyard_tools::{Surface, Toolbox};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -30,6 +30,8 @@ pub(crate) struct Service {
     pub(crate) tokens: Arc<Tokens>,
     pub(crate) metrics: Metrics,
     pub(crate) idle_timeout: Duration,
+    /// A place for each stream that goes on until somebody ends it.
+    streams: Arc<Semaphore>,
     /// What `/v1/mcp` keeps of its clients.
     pub(crate) mcp: McpHttp,
     /// Cancelled when the service is to end: no new work, and streams end.
@@ -159,6 +161,7 @@ impl Service {
         admin_token: AdminToken,
         tokens: Tokens,
         idle_timeout: Duration,
+        streams: usize,
         mcp: McpHttpOptions,
         stop: CancellationToken,
     ) -> Self {
@@ -168,6 +171,7 @@ impl Service {
             tokens: Arc::new(tokens),
             metrics: Metrics::default(),
             idle_timeout,
+            streams: Arc::new(Semaphore::new(streams)),
             mcp: McpHttp::new(tools_of, mcp, stop.child_token()),
             stop,
             tasks: TaskTracker::new(),
@@ -177,6 +181,15 @@ impl Service {
 
     fn open(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<OpenSession>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for a stream, held for as long as that is open.
+    pub(crate) fn stream_place(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        Arc::clone(&self.streams).try_acquire_owned().map_err(|_| {
+            let message =
+                "as many streams are open as this service serves at a time; end one, or wait for that";
+            PublicError::new(ErrorCode::OutputQuotaExceeded, message).retryable().into()
+        })
     }
 
     /// What is kept of a session that the host gives. One that was closed and opened again is another.

@@ -15,6 +15,7 @@ use procyard_core::{ErrorCode, LoopId, Owner, PublicError, SessionId};
 use super::call::Call;
 use super::problem::Problem;
 use super::service::{OpenSession, Service, blocking};
+use super::tokens::MintError;
 use super::tool;
 
 pub(crate) async fn create(call: Call) -> Result<Response, Problem> {
@@ -33,7 +34,16 @@ fn new_loop() -> LoopId {
 
 async fn mint(service: &Service, owner: Owner) -> Result<String, Problem> {
     let tokens = Arc::clone(&service.tokens);
-    blocking(move || tokens.mint(owner)).await?.map_err(|error| unwritten(&error))
+    blocking(move || tokens.mint(owner)).await?.map_err(|error| match error {
+        MintError::Full(limit) => PublicError::new(
+            ErrorCode::ProcessQuotaExceeded,
+            format!("the session has {limit} tokens, as many as it may have at a time; close a loop, or wait for that"),
+        )
+        .retryable()
+        .into(),
+        MintError::Revoked => Problem::not_found("the session or the loop was closed meanwhile"),
+        MintError::Unwritten(error) => unwritten(&error),
+    })
 }
 
 fn unwritten(error: &std::io::Error) -> Problem {

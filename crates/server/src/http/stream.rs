@@ -43,13 +43,14 @@ async fn follow(
     let seen = last_seen(call)?.map(|seen| (seen, "Last-Event-ID"));
     let after = seen.or(query.after_seq.or(default).map(|after| (after, "after_seq")));
     let service = &call.service;
+    let place = service.stream_place()?;
     let follow = Follow::begin(scope, after, query.output.unwrap_or(true), service.stop.clone()).await?;
     if follow.has_nothing_more().await? {
         // The answer upon which an event source does not connect again (WHATWG HTML, server-sent events).
         return Ok(tool::nothing());
     }
-    let held = service.metrics.stream();
-    let events = stream::unfold((follow, held), |(mut follow, held): (Follow, Held)| async move {
+    let held = (service.metrics.stream(), place);
+    let events = stream::unfold((follow, held), |(mut follow, held): (Follow, (Held, _))| async move {
         let event = event(follow.next().await?);
         Some((event, (follow, held)))
     });

@@ -49,16 +49,32 @@ struct Kept {
 
 const VERSION: u32 = 1;
 
+/// Why there is no token.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum MintError {
+    /// The session has as many as it may.
+    #[error("the session has {0} tokens, as many as it may")]
+    Full(usize),
+    /// The loop or its session was closed meanwhile.
+    #[error("the loop was closed while its token was made")]
+    Revoked,
+    /// It could not be recorded.
+    #[error(transparent)]
+    Unwritten(#[from] io::Error),
+}
+
 /// The valid tokens of all sessions.
 pub(crate) struct Tokens {
     directory: PathBuf,
+    /// Tokens of one session.
+    limit: usize,
     /// Guards what is valid; held for a lookup or a change in memory, never across a file operation.
     valid: Mutex<HashMap<Digest, Owner>>,
 }
 
 impl Tokens {
     /// Reads the directory, or makes it. A file that does not read is left alone, and its token is not valid. Blocking.
-    pub(crate) fn open(directory: &Path) -> io::Result<Self> {
+    pub(crate) fn open(directory: &Path, limit: usize) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let mut valid = HashMap::new();
         for entry in fs::read_dir(directory)? {
@@ -78,7 +94,7 @@ impl Tokens {
                 Err(error) => tracing::warn!(%error, "a token's file does not read; its token is not valid"),
             }
         }
-        Ok(Self { directory: directory.to_owned(), valid: Mutex::new(valid) })
+        Ok(Self { directory: directory.to_owned(), limit: limit.max(1), valid: Mutex::new(valid) })
     }
 
     fn valid(&self) -> MutexGuard<'_, HashMap<Digest, Owner>> {
@@ -91,19 +107,47 @@ impl Tokens {
     }
 
     /// Makes a token of this owner. When this returns, it is on disk. Blocking.
-    pub(crate) fn mint(&self, owner: Owner) -> io::Result<String> {
+    pub(crate) fn mint(&self, owner: Owner) -> Result<String, MintError> {
         let token = random_token("pyt_")?;
         let digest = digest(&token);
-        let name = name_of(&digest);
+        {
+            let mut valid = self.valid();
+            if valid.values().filter(|of| of.session == owner.session).count() >= self.limit {
+                return Err(MintError::Full(self.limit));
+            }
+            // It takes its place before it is recorded; nobody knows it yet.
+            valid.insert(digest, owner);
+        }
+        let recorded = self.record(&digest, owner);
+        if recorded.is_err() {
+            self.valid().remove(&digest);
+        }
+        recorded?;
+        if self.valid().contains_key(&digest) {
+            return Ok(token);
+        }
+        // Revoked before its file was there to be removed.
+        self.remove(&digest)?;
+        self.sync()?;
+        Err(MintError::Revoked)
+    }
+
+    fn record(&self, digest: &Digest, owner: Owner) -> io::Result<()> {
+        let name = name_of(digest);
         let temporary = self.directory.join(format!("{name}.new"));
         let text = serde_json::to_vec(&Kept { version: VERSION, owner }).map_err(io::Error::other)?;
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
         file.write_all(&text)?;
         file.sync_all()?;
         fs::rename(&temporary, self.directory.join(name))?;
-        self.sync()?;
-        self.valid().insert(digest, owner);
-        Ok(token)
+        self.sync()
+    }
+
+    fn remove(&self, digest: &Digest) -> io::Result<()> {
+        match fs::remove_file(self.directory.join(name_of(digest))) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// The loops of a session that have a token, with how many.
@@ -135,10 +179,7 @@ impl Tokens {
             keep
         });
         for digest in &revoked {
-            match fs::remove_file(self.directory.join(name_of(digest))) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
+            self.remove(digest)?;
         }
         if revoked.is_empty() { Ok(()) } else { self.sync() }
     }
@@ -188,8 +229,8 @@ mod tests {
     #[test]
     fn a_token_outlives_the_service_and_is_nowhere_in_its_directory() {
         let place = tempfile::tempdir().unwrap();
-        let token = Tokens::open(place.path()).unwrap().mint(owner(1, 2)).unwrap();
-        let again = Tokens::open(place.path()).unwrap();
+        let token = Tokens::open(place.path(), 100).unwrap().mint(owner(1, 2)).unwrap();
+        let again = Tokens::open(place.path(), 100).unwrap();
         assert_eq!(again.owner(&digest(&token)), Some(owner(1, 2)));
         assert_eq!(again.owner(&digest("pyt_guess")), None);
         for entry in fs::read_dir(place.path()).unwrap() {
@@ -202,7 +243,7 @@ mod tests {
     #[test]
     fn revoking_reaches_what_it_names_and_nothing_else() {
         let place = tempfile::tempdir().unwrap();
-        let tokens = Tokens::open(place.path()).unwrap();
+        let tokens = Tokens::open(place.path(), 100).unwrap();
         let minted: Vec<_> = [owner(1, 1), owner(1, 1), owner(1, 2), owner(2, 1)]
             .map(|owner| (owner, digest(&tokens.mint(owner).unwrap())))
             .into();
@@ -215,17 +256,31 @@ mod tests {
         assert_eq!(known(&tokens), [None, None, Some(owner(1, 2)), Some(owner(2, 1))]);
         tokens.revoke_session(owner(1, 1).session).unwrap();
         assert_eq!(known(&tokens), [None, None, None, Some(owner(2, 1))]);
-        assert_eq!(known(&Tokens::open(place.path()).unwrap()), known(&tokens));
+        assert_eq!(known(&Tokens::open(place.path(), 100).unwrap()), known(&tokens));
+    }
+
+    #[test]
+    fn a_session_has_so_many_tokens_and_a_revoked_one_makes_room() {
+        let place = tempfile::tempdir().unwrap();
+        let tokens = Tokens::open(place.path(), 2).unwrap();
+        tokens.mint(owner(1, 1)).unwrap();
+        tokens.mint(owner(1, 2)).unwrap();
+        assert!(matches!(tokens.mint(owner(1, 2)), Err(MintError::Full(2))));
+        tokens.mint(owner(2, 1)).unwrap();
+        tokens.revoke_loop(owner(1, 1)).unwrap();
+        tokens.mint(owner(1, 3)).unwrap();
+        let again = Tokens::open(place.path(), 2).unwrap();
+        assert!(matches!(again.mint(owner(1, 1)), Err(MintError::Full(2))), "those of before count");
     }
 
     #[test]
     fn what_is_damaged_is_not_valid_and_is_left_alone() {
         let place = tempfile::tempdir().unwrap();
-        let token = Tokens::open(place.path()).unwrap().mint(owner(1, 1)).unwrap();
+        let token = Tokens::open(place.path(), 100).unwrap().mint(owner(1, 1)).unwrap();
         let file = place.path().join(name_of(&digest(&token)));
         fs::write(&file, "{").unwrap();
         fs::write(place.path().join("half.new"), "").unwrap();
-        let tokens = Tokens::open(place.path()).unwrap();
+        let tokens = Tokens::open(place.path(), 100).unwrap();
         assert_eq!(tokens.owner(&digest(&token)), None);
         assert!(file.exists());
         assert!(!place.path().join("half.new").exists());

@@ -1,0 +1,121 @@
+//! Many clients at once.
+//!
+//! Not for how long a service bears that: see `soak`.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures_util::future::join_all;
+
+use crate::announced::{followed, journal, notices_once, once_and_in_order};
+use crate::commands::Kind;
+use crate::jobs::{Done, Worker};
+use crate::measure::{Footprint, at_rest, busy, watched};
+use crate::service::Place;
+use crate::tally::Tally;
+
+#[derive(Clone, Copy)]
+struct Size {
+    sessions: usize,
+    clients_per_session: usize,
+    waves: usize,
+    wave: usize,
+}
+
+impl Size {
+    fn per_session(self) -> usize {
+        self.clients_per_session * self.waves * self.wave
+    }
+}
+
+/// What one client does: waves of commands that run at the same time, and a list after each.
+async fn client(worker: &Worker, size: Size, first: usize) -> Vec<Done> {
+    let mut started = Vec::new();
+    for wave in 0..size.waves {
+        let numbers = (0..size.wave).map(|place| first + wave * size.wave + place);
+        started.extend(join_all(numbers.map(|number| worker.carry_out(Kind::of(number), number))).await);
+        let listed = worker.list().await;
+        assert_eq!(
+            listed,
+            started.iter().map(|done| done.handle).collect::<HashSet<_>>(),
+            "its own, and all of them"
+        );
+    }
+    started
+}
+
+async fn under_load(size: Size) {
+    // All of it is kept, so that all of it can be looked at again.
+    let place = Place::new("[retention]\ncompleted_per_session = 10000\n");
+    let load = busy().await;
+    let service = place.serve().await;
+    let (pid, admin, tally) = (service.pid(), service.admin(), Arc::new(Tally::default()));
+    let before = Footprint::of(pid);
+    let mut loops = Vec::new();
+    for _ in 0..size.sessions {
+        loops.push(service.session(size.clients_per_session).await);
+    }
+    let opened = Footprint::of(pid);
+    let following: Vec<_> = loops
+        .iter()
+        .map(|session| tokio::spawn(followed(admin.clone(), session[0].session, size.per_session())))
+        .collect();
+    let workers: Vec<_> = loops.iter().flatten().map(|one| Worker::new(one.clone(), &tally)).collect();
+    let each = size.waves * size.wave;
+    let clients = workers.iter().enumerate().map(|(place, worker)| client(worker, size, place * each));
+    let began = Instant::now();
+    let (started, peak) = watched(pid, join_all(clients)).await;
+    let took = began.elapsed();
+
+    for (worker, done) in workers.iter().zip(&started) {
+        worker.ended(&done.iter().map(|done| done.handle).collect()).await;
+        notices_once(worker, done).await;
+    }
+    let mut records = 0;
+    for (place, following) in following.into_iter().enumerate() {
+        let events = tokio::time::timeout(crate::service::PATIENCE, following).await.unwrap().unwrap();
+        let clients = place * size.clients_per_session..(place + 1) * size.clients_per_session;
+        let handles = started[clients].iter().flatten().map(|done| done.handle).collect();
+        once_and_in_order(&events, &handles);
+        assert_eq!(
+            journal(&admin, Some(loops[place][0].session)).await,
+            events,
+            "what was streamed is the journal"
+        );
+        records += events.len();
+    }
+    let rested = at_rest(pid, size.sessions).await;
+    // Once more, with everything there: nothing was cut or mixed up by what came later.
+    for (worker, done) in workers.iter().zip(&started) {
+        join_all(done.iter().map(|done| worker.verify(done))).await;
+    }
+    for session in &loops {
+        admin.close_session(session[0].session).await.unwrap();
+    }
+    let closed = at_rest(pid, 0).await;
+    let (processes, clients) = (size.sessions * size.per_session(), workers.len());
+    eprintln!(
+        "{processes} processes of {clients} clients in {} sessions, {records} events: {took:.1?}",
+        size.sessions
+    );
+    eprintln!("the machine was {load:.0} % busy before");
+    for (when, found) in
+        [("before", before), ("opened", opened), ("most", peak), ("rested", rested), ("closed", closed)]
+    {
+        eprintln!("{when:<7} {found}");
+    }
+    eprint!("{tally}");
+    service.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_few_clients_get_what_they_started_and_hear_of_each_end_once() {
+    under_load(Size { sessions: 2, clients_per_session: 3, waves: 2, wave: 3 }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes a minute or more: `cargo xtask nightly load`"]
+async fn two_hundred_clients_get_what_they_started_and_hear_of_each_end_once() {
+    under_load(Size { sessions: 20, clients_per_session: 10, waves: 2, wave: 5 }).await;
+}
