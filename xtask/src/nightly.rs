@@ -66,6 +66,16 @@ const FUZZ_SECONDS: u64 = 600;
 const LOSSES: &str = "PROCYARD_TEST_LOSSES";
 
 impl Part {
+    /// What failed of it.
+    fn carry_out(self) -> Vec<String> {
+        let outcomes = match self {
+            Self::Fuzz => vec![fuzz::run_all(FUZZ_SECONDS)],
+            _ => self.runs().iter().map(Run::carry_out).collect(),
+        };
+        outcomes.into_iter().filter_map(Result::err).map(|error| format!("{self:?}: {error:#}")).collect()
+    }
+
+    /// The tests that it is.
     fn runs(self) -> Vec<Run> {
         match self {
             Self::Model => vec![
@@ -94,30 +104,24 @@ impl Part {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let parts = if args.parts.is_empty() { Part::value_variants() } else { &args.parts };
-    let mut failed = Vec::new();
-    for part in parts {
-        for run in part.runs() {
-            let mut cargo = command::cargo(["test", "--release", "--package", run.package]);
-            match run.test {
-                Some(test) => cargo.args(["--test", test, "--"]),
-                None => cargo.args(["--lib", "--"]),
-            };
-            cargo.args((!run.filter.is_empty()).then_some(run.filter));
-            cargo.args(run.ignored.then_some("--ignored"));
-            cargo.envs(run.setting);
-            if let Some((name, value)) = run.setting {
-                eprintln!("with {name}={value}");
-            }
-            // The other parts have a night, too.
-            if let Err(error) = command::run(&mut cargo) {
-                failed.push(format!("{part:?}: {error:#}"));
-            }
-        }
-        if *part == Part::Fuzz
-            && let Err(error) = fuzz::run_all(FUZZ_SECONDS)
-        {
-            failed.push(format!("{part:?}: {error:#}"));
-        }
-    }
+    // The other parts have a night, too.
+    let failed: Vec<_> = parts.iter().flat_map(|part| part.carry_out()).collect();
     if failed.is_empty() { Ok(()) } else { bail!("{}", failed.join("; ")) }
+}
+
+impl Run {
+    fn carry_out(&self) -> anyhow::Result<()> {
+        let mut cargo = command::cargo(["test", "--release", "--package", self.package]);
+        match self.test {
+            Some(test) => cargo.args(["--test", test, "--"]),
+            None => cargo.args(["--lib", "--"]),
+        };
+        cargo.args((!self.filter.is_empty()).then_some(self.filter));
+        cargo.args(self.ignored.then_some("--ignored"));
+        cargo.envs(self.setting);
+        if let Some((name, value)) = self.setting {
+            eprintln!("with {name}={value}");
+        }
+        command::run(&mut cargo)
+    }
 }
