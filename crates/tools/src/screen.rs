@@ -181,7 +181,8 @@ async fn catch_up(
         let before = drawing.next();
         (drawing, work) = draw(drawing, page, work).await?;
         if work == 0 && drawing.next() < target {
-            return draw_latest(drawing, source, snapshot, latest_work).await;
+            // Rare, and large: not a part of every look's future.
+            return Box::pin(draw_latest(drawing, source, snapshot, latest_work)).await;
         }
         if drawing.next() == before {
             break;
