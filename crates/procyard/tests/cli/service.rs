@@ -146,7 +146,10 @@ fn an_event_is_told_with_its_own_time() {
     };
     let now =
         || procyard_core::Timestamp::from_system_time(std::time::SystemTime::now()).as_unix_micros() / 1000;
-    let begun = json(&verb(&scene, "events", &handle, &["--json"]).stdout());
+    let begun = eventually("the start is in the journal", || {
+        let said = verb(&scene, "events", &handle, &["--json"]).stdout();
+        (!said.is_empty()).then(|| json(&said))
+    });
     // The stop comes measurably later than the start.
     eventually("time goes by", || (now() > milliseconds(&begun["started_at"]) + 20).then_some(()));
     let asked = now();
