@@ -173,11 +173,18 @@ fn a_pipeline_that_has_seen_enough_ends_with_its_code_and_without_a_word() {
     for (line, expect, says) in [
         ("\"$PROCYARD\" run yes | head -n 1; echo ${PIPESTATUS[*]}", "y\n141 0\n", ""),
         // A command that printed no more than was read ends as itself.
-        ("\"$PROCYARD\" run 'echo y; exit 3' | head -n 1; echo ${PIPESTATUS[*]}", "y\n3 0\n", "procyard: exited 3"),
+        (
+            "\"$PROCYARD\" run 'echo y; exit 3' | head -n 1; echo ${PIPESTATUS[*]}",
+            "y\n3 0\n",
+            "procyard: exited 3",
+        ),
     ] {
         let ended = Running::spawn(scene.command("bash").args(["-c", line])).wait();
         assert_eq!(ended.stdout(), expect, "{line}");
-        assert!(ended.stderr().starts_with(says) && ended.stderr().is_empty() == says.is_empty(), "{ended:?}");
+        assert!(
+            ended.stderr().starts_with(says) && ended.stderr().is_empty() == says.is_empty(),
+            "{ended:?}"
+        );
     }
 }
 

@@ -154,8 +154,10 @@ fn an_event_is_told_with_its_own_time() {
     eventually("time goes by", || (now() > milliseconds(&begun["started_at"]) + 20).then_some(()));
     let asked = now();
     assert_eq!(verb(&scene, "stop", &handle, &[]).code(), 0);
-    let events: Vec<Value> =
-        verb(&scene, "events", &handle, &["--json"]).stdout().lines().map(json).collect();
+    let events = eventually("the end is in the journal", || {
+        let said = verb(&scene, "events", &handle, &["--json"]).stdout();
+        Some(said.lines().map(json).collect::<Vec<_>>()).filter(|events| events.len() == 3)
+    });
     let kinds: Vec<_> = events.iter().map(|event| event["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["backgrounded", "stop_requested", "completed"]);
     let at: Vec<_> = events.iter().map(|event| milliseconds(&event["at"])).collect();
