@@ -171,6 +171,21 @@ fn an_event_is_told_with_its_own_time() {
 }
 
 #[test]
+fn attaching_to_what_has_ended_shows_what_it_printed_and_gives_its_code() {
+    let scene = Scene::new();
+    let service = Service::start(&scene, &[]);
+    let (_, client) = service.session();
+    let command =
+        BashArguments { command: Some("echo kept; exit 7".to_owned()), tty: true, ..conversation() };
+    let handle = start_as(&client, BashArguments { stdin: false, ..command });
+    assert_eq!(verb(&scene, "wait", &handle, &[]).code(), 7);
+    // Standard input is at its end at once, as in a script.
+    let shown = verb(&scene, "attach", &handle, &[]);
+    assert_eq!((shown.code(), shown.stdout().as_str()), (7, "kept\r\n"), "{shown:?}");
+    assert_eq!(shown.stderr(), "procyard: exited 7\n");
+}
+
+#[test]
 fn followed_events_end_when_nobody_reads_them() {
     let scene = Scene::new();
     let service = Service::start(&scene, &[]);
