@@ -190,19 +190,16 @@ async fn here(
                 Ok(None) => return Ok(Over::Lost(unsent)),
                 Err(error) => return Ok(Over::Lost(Some(error))),
             },
-            piece = input.recv(), if reading => match piece {
-                Some(piece) => {
-                    let Typed { bytes, leave } = detector.take(&piece);
-                    let sent = if bytes.is_empty() { Ok(()) } else { attachment.send(bytes).await };
-                    if leave {
-                        return Ok(Over::Left);
-                    }
-                    sent
+            piece = input.recv(), if reading => if let Some(piece) = piece {
+                let Typed { bytes, leave } = detector.take(&piece);
+                let sent = if bytes.is_empty() { Ok(()) } else { attachment.send(bytes).await };
+                if leave {
+                    return Ok(Over::Left);
                 }
-                None => {
-                    reading = false;
-                    attachment.command(AttachCommand::Eof).await
-                }
+                sent
+            } else {
+                reading = false;
+                attachment.command(AttachCommand::Eof).await
             },
             () = resized.recv(), if unsent.is_none() && !details.state.is_terminal() => {
                 to_fit = None;
