@@ -20,7 +20,7 @@ use procyard_runner::{
 use procyard_spool::Spool;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
-use tracing::warn;
+use tracing::{Instrument as _, info_span, warn};
 
 use crate::actor::{Actor, MAILBOX, Order, record_intent};
 use crate::drain::Drain;
@@ -138,10 +138,12 @@ async fn run(
             manifest.started_at = Some(started_at.max(manifest.created_at));
         })
         .await;
+    // Whatever is logged of the life of the process, by whichever crate, stands in it; of a handle four characters are shown.
+    let span = info_span!("process", ?handle);
     if let Err(error) = running {
         // The command runs and cannot be recorded: it is ended rather than left without a record.
         let _ = entry.orders.send(kill()).await;
-        shared.tasks.spawn(actor.run());
+        shared.tasks.spawn(actor.run().instrument(span));
         // When its tree cannot be proven empty, its record says so, and the attempt goes on.
         let _ = ended(&entry).await;
         let _ = reply.send(Err(SupervisorError::StartUnrecorded(Box::new(error))));
@@ -157,7 +159,7 @@ async fn run(
     let claim = Claim { started: Started::New(handle), unclaimed: Some(entry) };
     // Not taken, it is dropped, here or on the way.
     let _ = reply.send(Ok(claim));
-    shared.tasks.spawn(actor.run());
+    shared.tasks.spawn(actor.run().instrument(span));
 }
 
 const fn kill() -> Order {
