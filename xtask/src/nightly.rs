@@ -5,7 +5,7 @@
 use anyhow::bail;
 use clap::ValueEnum;
 
-use crate::command;
+use crate::{api, command};
 
 /// What `nightly` takes.
 #[derive(Debug, clap::Args)]
@@ -26,6 +26,8 @@ enum Part {
     Damage,
     /// 400 losses by chance at each step of what is stored
     PowerCuts,
+    /// The whole HTTP API under Schemathesis for ten minutes
+    Api,
 }
 
 /// One run of `cargo test`.
@@ -71,6 +73,8 @@ impl Part {
                 Run::new("procyard-manifest", "power_cut", "").set(LOSSES, "400"),
                 Run::new("procyard-supervisor", "supervisor", "power_cut::").set(LOSSES, "400"),
             ],
+            // No test of cargo's.
+            Self::Api => Vec::new(),
         }
     }
 }
@@ -79,6 +83,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let parts = if args.parts.is_empty() { Part::value_variants() } else { &args.parts };
     let mut failed = Vec::new();
     for part in parts {
+        if *part == Part::Api
+            && let Err(error) = api::for_seconds(api::SECONDS)
+        {
+            failed.push(format!("{part:?}: {error:#}"));
+        }
         for run in part.runs() {
             let mut cargo =
                 command::cargo(["test", "--release", "--package", run.package, "--test", run.test, "--"]);

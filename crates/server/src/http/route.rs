@@ -44,8 +44,13 @@ impl Named {
                 properties.remove(*field);
             }
         }
-        if let Some(required) = schema["required"].as_array_mut() {
+        if let Some(object) = schema.as_object_mut()
+            && let Some(Value::Array(required)) = object.get_mut("required")
+        {
             required.retain(|field| !without.iter().any(|without| field == without));
+            if required.is_empty() {
+                object.remove("required");
+            }
         }
         Self { name: name.to_owned(), schema, tool: Some(tool) }
     }

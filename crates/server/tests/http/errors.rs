@@ -15,6 +15,7 @@ async fn what_is_malformed_is_400_and_what_does_not_fit_is_422() {
         ("/v1/processes".to_owned(), &*deep, 400, None),
         ("/v1/processes".to_owned(), "[]", 422, None),
         ("/v1/processes".to_owned(), "\"x\"", 422, None),
+        ("/v1/processes".to_owned(), "null", 422, None),
         ("/v1/processes".to_owned(), r#"{"command": 7}"#, 422, Some("command")),
         ("/v1/processes".to_owned(), r#"{"comand": "x"}"#, 422, Some("comand")),
         ("/v1/processes".to_owned(), r#"{"command": "x", "timeout": -1}"#, 422, Some("timeout")),
@@ -134,6 +135,7 @@ async fn a_route_that_needs_no_body_refuses_one_that_asks_for_something() {
             (r#"{"mode": "interrupt"}"#, 422, json!("mode")),
             (r#"{"grace_ms": 5000}"#, 422, json!("grace_ms")),
             ("[]", 422, Value::Null),
+            ("null", 422, Value::Null),
             ("{", 400, Value::Null),
         ] {
             let answer = scene.call(&token, "POST", path, &[], Some(body.to_owned())).await;
