@@ -98,9 +98,10 @@ def begun(adapter, request, **kwargs):
     """A response, of which not more is read than comes within a moment where it is a stream that does not end."""
     response = whole(adapter, request, **{**kwargs, "stream": True})
     if response.headers.get("content-type", "").startswith("text/event-stream"):
+        # The connection too: nobody takes the rest of it from there.
+        response.raw.close()
         response._content = b""
         response._content_consumed = True
-        response.close()
     return response
 
 
