@@ -175,13 +175,13 @@ async fn connection(stream: Box<dyn Connection>, peer: Peer, service: Arc<Servic
     let left = CancellationToken::new();
     let stream = ReadAhead::new(stream, left.clone());
     let stream = TokioIo::new(Stalled::new(stream, service.idle_timeout));
-    let routed = TowerToHyperService::new(router.layer(Extension(peer)));
+    let answers = TowerToHyperService::new(router.layer(Extension(peer)));
     let begun = CancellationToken::new();
     let served = {
         let begun = begun.clone();
         service_fn(move |request| {
             begun.cancel();
-            routed.call(request)
+            answers.call(request)
         })
     };
     let connection = http1::Builder::new()
