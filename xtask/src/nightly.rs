@@ -26,6 +26,14 @@ enum Part {
     Damage,
     /// 400 losses by chance at each step of what is stored
     PowerCuts,
+    /// 200 clients and 2,000 processes at the service, with what the calls cost
+    Load,
+    /// A service under load for ten minutes, or `PROCYARD_TEST_SOAK_SECONDS`: nothing that it takes grows
+    Soak,
+    /// 30 ends of the service under load, or `PROCYARD_TEST_RESTARTS`, half of them sudden
+    Restart,
+    /// A GiB of output, followed over HTTP by quick, slow and stuck readers
+    Follow,
 }
 
 /// One run of `cargo test`.
@@ -34,16 +42,23 @@ struct Run {
     test: &'static str,
     filter: &'static str,
     ignored: bool,
+    /// Whether what it measured is shown.
+    shown: bool,
     setting: Option<(&'static str, &'static str)>,
 }
 
 impl Run {
     const fn new(package: &'static str, test: &'static str, filter: &'static str) -> Self {
-        Self { package, test, filter, ignored: false, setting: None }
+        Self { package, test, filter, ignored: false, shown: false, setting: None }
     }
 
     const fn ignored(package: &'static str, test: &'static str, filter: &'static str) -> Self {
         Self { ignored: true, ..Self::new(package, test, filter) }
+    }
+
+    /// The built service under load.
+    const fn load(filter: &'static str) -> Self {
+        Self { shown: true, ..Self::ignored("procyard", "load", filter) }
     }
 
     const fn set(self, name: &'static str, value: &'static str) -> Self {
@@ -71,6 +86,10 @@ impl Part {
                 Run::new("procyard-manifest", "power_cut", "").set(LOSSES, "400"),
                 Run::new("procyard-supervisor", "supervisor", "power_cut::").set(LOSSES, "400"),
             ],
+            Self::Load => vec![Run::load("many::")],
+            Self::Soak => vec![Run::load("soak::")],
+            Self::Restart => vec![Run::load("restart::")],
+            Self::Follow => vec![Run::load("follow::")],
         }
     }
 }
@@ -84,6 +103,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                 command::cargo(["test", "--release", "--package", run.package, "--test", run.test, "--"]);
             cargo.args((!run.filter.is_empty()).then_some(run.filter));
             cargo.args(run.ignored.then_some("--ignored"));
+            cargo.args(run.shown.then_some("--nocapture"));
             cargo.envs(run.setting);
             if let Some((name, value)) = run.setting {
                 eprintln!("with {name}={value}");

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -43,6 +44,8 @@ pub(crate) struct Host {
     place: PathBuf,
     pub(crate) runner: ScriptedRunner,
     limits: Limits,
+    /// How many sessions may be open.
+    pub(crate) max_sessions: AtomicUsize,
     open: Mutex<BTreeMap<SessionId, Arc<Session>>>,
     closed: Mutex<bool>,
 }
@@ -57,7 +60,8 @@ pub(crate) struct Session {
 impl Host {
     pub(crate) fn new(place: PathBuf, limits: Limits) -> Self {
         let runner = ScriptedRunner::choosing(script);
-        Self { place, runner, limits, open: Mutex::default(), closed: Mutex::new(false) }
+        let max_sessions = AtomicUsize::new(usize::MAX);
+        Self { place, runner, limits, max_sessions, open: Mutex::default(), closed: Mutex::new(false) }
     }
 
     async fn make(&self, id: SessionId) -> Result<Arc<dyn HostedSession>, HostError> {
@@ -66,6 +70,10 @@ impl Host {
         }
         if let Some(open) = self.get(id) {
             return Ok(open);
+        }
+        let limit = self.max_sessions.load(Ordering::Relaxed);
+        if self.open.lock().unwrap().len() >= limit {
+            return Err(HostError::Full { limit });
         }
         let directory = self.directory(id);
         std::fs::create_dir_all(directory.join("state")).unwrap();
