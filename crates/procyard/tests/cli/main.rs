@@ -35,3 +35,4 @@ mod scene;
 mod served;
 mod service;
 mod service_ends;
+mod service_limits;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -45,6 +45,8 @@ pub(crate) struct Host {
     place: PathBuf,
     pub(crate) runner: ScriptedRunner,
     limits: Limits,
+    /// How many sessions may be open.
+    pub(crate) max_sessions: AtomicUsize,
     open: Mutex<BTreeMap<SessionId, Arc<Session>>>,
     closed: Mutex<bool>,
     starts: Arc<AtomicBool>,
@@ -62,7 +64,8 @@ impl Host {
     pub(crate) fn new(place: PathBuf, limits: Limits) -> Self {
         let runner = ScriptedRunner::choosing(script);
         let starts = Arc::new(AtomicBool::new(true));
-        Self { place, runner, limits, open: Mutex::default(), closed: Mutex::new(false), starts }
+        let (open, closed) = (Mutex::default(), Mutex::new(false));
+        Self { place, runner, limits, max_sessions: AtomicUsize::new(usize::MAX), open, closed, starts }
     }
 
     /// From now on no loop has a runner.
@@ -76,6 +79,10 @@ impl Host {
         }
         if let Some(open) = self.get(id) {
             return Ok(open);
+        }
+        let limit = self.max_sessions.load(Ordering::Relaxed);
+        if self.open.lock().unwrap().len() >= limit {
+            return Err(HostError::Full { limit });
         }
         let directory = self.directory(id);
         std::fs::create_dir_all(directory.join("state")).unwrap();
