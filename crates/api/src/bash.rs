@@ -199,6 +199,10 @@ pub struct BashResult {
     pub normalized: bool,
     /// Whether the output looks like binary: then read it as base64.
     pub binary: bool,
+    /// Bytes of input that were accepted and that it never took: it ended, or closed its input, before. There can be more:
+    /// what a pipe or terminal had taken for it, up to 64 KiB, is not among them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread_input_bytes: Option<u64>,
     /// Whether the process lives independently of this call.
     pub backgrounded: bool,
     /// When the command began.
