@@ -35,7 +35,7 @@ const DEADLINE_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 type Reply = oneshot::Sender<Result<Claim, SupervisorError>>;
 
-/// The caller that starts a process, which stays with it until it has the handle.
+/// The caller that starts a process, which stays with it until it has the handle or its start has failed.
 struct Starter {
     entry: Arc<Entry>,
     left: bool,
@@ -48,6 +48,12 @@ impl Starter {
     }
 }
 
+impl Drop for Starter {
+    fn drop(&mut self) {
+        self.leaves();
+    }
+}
+
 /// A start as it is on the way to its caller. One that nobody takes is killed: the caller went away before it could
 /// learn the handle.
 struct Claim {
@@ -57,9 +63,7 @@ struct Claim {
 
 impl Claim {
     fn take(mut self) -> Started {
-        if let Some(mut starter) = self.unclaimed.take() {
-            starter.leaves();
-        }
+        self.unclaimed = None;
         self.started
     }
 }
@@ -71,7 +75,7 @@ impl Drop for Claim {
                 // Calls that share its key have joined it: it is theirs, and ends when the last of them goes.
                 return;
             }
-            let entry = starter.entry;
+            let entry = &starter.entry;
             // The command may have done something: its owner learns how it ended.
             entry.record().manifest.handed_over = true;
             // The mailbox is empty or nearly so: hardly anybody knows the process yet.

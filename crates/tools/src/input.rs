@@ -169,7 +169,9 @@ fn request(arguments: &InputArguments, application: bool) -> Result<InputRequest
         data.extend_from_slice(bytes);
     }
     if data.len() > INPUT_MAX {
-        return Err(PublicError::argument("data", format!("must be at most {INPUT_MAX} bytes")));
+        let message =
+            format!("must have at most {INPUT_MAX} bytes together with the keys, has {}", data.len());
+        return Err(PublicError::argument("data", message));
     }
     Ok(InputRequest { size, data, eof: arguments.eof })
 }

@@ -218,6 +218,29 @@ async fn the_same_key_gives_the_same_process_and_other_arguments_a_conflict() {
     assert_ne!(elsewhere.structured["process_id"], first["process_id"], "keys are per owner");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_limit_is_told_in_the_unit_in_which_it_is_counted() {
+    let yard = Yard::new(Script::new().exit(0)).await;
+    for (arguments, field, message) in [
+        (json!({"command": "x".repeat(65_537)}), "command", "has 65537 bytes, at most 65536 are"),
+        (json!({"command": "é".repeat(40_000)}), "command", "has 80000 bytes, at most 65536 are"),
+        (json!({"input": "é".repeat(600_000)}), "input", "must have at most 1048576 bytes, has 1200000"),
+        (json!({"input": "x".repeat(1_048_577)}), "input", "must have at most 1048576 bytes, has 1048577"),
+        (json!({"description": "é".repeat(201)}), "description", "must have at most 200 characters, has 201"),
+        (json!({"idempotency_key": "é".repeat(129)}), "idempotency_key", "at most 128 characters, has 129"),
+    ] {
+        let error = &yard.bash(arguments).await["error"];
+        assert_eq!(error["field"], field);
+        assert!(error["message"].as_str().unwrap().contains(message), "{error}");
+    }
+    let longest = json!({"idempotency_key": "🦀".repeat(128), "description": "🦀".repeat(200)});
+    let fits = yard.bash(longest.clone()).await;
+    assert_eq!(fits["status"], "exited", "{fits}");
+    assert_eq!(yard.bash(longest).await["process_id"], fits["process_id"]);
+    let longest = json!({"command": "x".repeat(65_536), "input": "x".repeat(1_048_576)});
+    assert_eq!(yard.bash(longest).await["status"], "exited");
+}
+
 /// A call that has begun and waits.
 async fn waiting<'t>(yard: &'t Yard, arguments: Value) -> Pin<Box<dyn Future<Output = Reply> + 't>> {
     let mut call: Pin<Box<dyn Future<Output = Reply> + 't>> =
