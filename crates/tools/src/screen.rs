@@ -7,6 +7,7 @@
 
 mod drawing;
 mod emulator;
+mod marks;
 
 use std::sync::{Mutex, PoisonError};
 
@@ -66,7 +67,7 @@ impl Screens {
         snapshot: Snapshot,
         limit: usize,
     ) -> Result<(Screen, Shown), PublicError> {
-        let (drawing, snapshot) = self.drawn(source, snapshot).await?;
+        let (mut drawing, snapshot) = self.drawn(source, snapshot).await?;
         let screen = drawing.screen(limit);
         let ground = drawing.ground();
         self.put_back(snapshot.identity.handle, drawing);

@@ -123,6 +123,21 @@ async fn a_pattern_is_found_across_chunks_where_it_begins() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_match_that_is_shown_in_part_says_so() {
+    let yard = Yard::new(Script::new().stdout("xxééé\n")).await;
+    let process = yard.background().await;
+    for (limit, matched) in [
+        (8, json!({"cursor": 2, "text": "ééé"})),
+        (6, json!({"cursor": 2, "text": "ééé"})),
+        (5, json!({"cursor": 2, "text": "éé", "truncated": true})),
+        (1, json!({"cursor": 2, "text": "", "truncated": true})),
+    ] {
+        let ask = json!({"wait": "any", "until": "match", "pattern": "é+", "limit_bytes": limit});
+        assert_eq!(yard.output(&process, ask).await["matched"], matched, "{limit}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_end_of_a_process_ends_a_wait_for_a_pattern() {
     let yard = Yard::new(Script::new().pause(seconds(3)).stdout("done").exit(0)).await;
     let process = yard.background().await;
