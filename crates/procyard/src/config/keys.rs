@@ -179,8 +179,8 @@ keys! {
     [log] Log {
         /// Lines for people or lines of JSON.
         format: LogFormat = Kind::choice::<LogFormat>(), Some("\"text\""), "\"json\"";
-        /// What is told: `error`, `warn`, `info`, `debug`, `trace`, or directives by module such as `warn,procyard=info`.
-        /// `PROCYARD_LOG` is another name of its variable.
+        /// What is told: `error`, `warn`, `info`, `debug`, `trace`, or directives by module of procyard's own such as
+        /// `warn,procyard=info`. `PROCYARD_LOG` is another name of its variable.
         level: String = Kind::Text, Some("\"error\""), "\"info\"";
     }
 }
