@@ -110,7 +110,9 @@ impl<R: AsyncRead + Send + Unpin> Lines<R> {
                 Received::Refused(refusal) => refuse(&outbox, &refusal),
                 // Each on a line of its own, as in every revision that has no batches.
                 Received::Batch(ids) => {
-                    ids.into_iter().for_each(|id| refuse(&outbox, &Refusal::batched(id)));
+                    for id in ids {
+                        refuse(&outbox, &Refusal::batched(id));
+                    }
                 }
                 Received::Ignored => {}
             }
