@@ -19,9 +19,15 @@ pub(crate) enum Received {
     Message(Box<ClientJsonRpcMessage>),
     /// Nothing that can be carried out; this is the answer.
     Refused(Refusal),
+    /// Several messages at once, which no revision but 2025-03-26 has and nobody sends. The ids of those that wait for an
+    /// answer.
+    Batch(Vec<Value>),
     /// Nothing that is answered.
     Ignored,
 }
+
+/// A batch of more messages is refused as one, whoever waits for what.
+const BATCH_MAX: usize = 256;
 
 /// The answer to what is not carried out.
 #[derive(Debug)]
@@ -41,6 +47,12 @@ impl Refusal {
     pub(crate) fn too_long(beginning: &[u8], most: usize) -> Self {
         let message = format!("the message is longer than {most} bytes");
         Self::new(id_in(beginning), ErrorCode::INVALID_REQUEST, message)
+    }
+
+    /// A message of a batch, or a batch as a whole.
+    pub(crate) fn batched(id: Value) -> Self {
+        let message = "a batch is not taken, in no revision; send one message a line or request";
+        Self::new(id, ErrorCode::INVALID_REQUEST, message)
     }
 
     /// Nothing, where a message must be.
@@ -72,14 +84,19 @@ pub(crate) fn read(bytes: &[u8]) -> Received {
     let refuse = |id, code, message: &str| Received::Refused(Refusal::new(id, code, message));
     match serde_json::from_slice(bytes) {
         Ok(Value::Object(object)) => message(object),
-        Ok(Value::Array(_)) => refuse(
-            Value::Null,
-            ErrorCode::INVALID_REQUEST,
-            "a batch is not taken, in no revision; send one message a line or request",
-        ),
+        Ok(Value::Array(batch)) => Received::Batch(waiting(&batch)),
         Ok(_) => refuse(Value::Null, ErrorCode::INVALID_REQUEST, "a message is an object"),
         Err(error) => unreadable(bytes, &error),
     }
+}
+
+/// The ids of the requests in a batch, null where there are none or too many of them.
+fn waiting(batch: &[Value]) -> Vec<Value> {
+    let few = if batch.len() > BATCH_MAX { &[] } else { batch };
+    let requests = few.iter().filter(|message| message.get("method").is_some());
+    let ids: Vec<_> =
+        requests.filter_map(|request| request.get("id")).filter(|id| is_echoed(id)).cloned().collect();
+    if ids.is_empty() { vec![Value::Null] } else { ids }
 }
 
 /// What is no JSON, or is JSON with what nobody can read: half of a surrogate pair, a number without end, nesting

@@ -108,6 +108,12 @@ impl<R: AsyncRead + Send + Unpin> Lines<R> {
                     }
                 },
                 Received::Refused(refusal) => refuse(&outbox, &refusal),
+                // Each on a line of its own, as in every revision that has no batches.
+                Received::Batch(ids) => {
+                    for id in ids {
+                        refuse(&outbox, &Refusal::batched(id));
+                    }
+                }
                 Received::Ignored => {}
             }
         }
@@ -177,5 +183,113 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for Lines<R> {
         // Lines that a client does not read are given up with the transport.
         let _ = timeout(LAST_WRITES, &mut self.writing).await;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::ServerJsonRpcMessage;
+    use serde_json::Value;
+    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, ReadHalf, WriteHalf};
+
+    use super::*;
+
+    type Server = Lines<ReadHalf<DuplexStream>>;
+
+    fn connected() -> (Server, WriteHalf<DuplexStream>, tokio::io::Lines<BufReader<ReadHalf<DuplexStream>>>) {
+        let (client, server) = tokio::io::duplex(1 << 20);
+        let (read, write) = tokio::io::split(server);
+        let (answers, asking) = tokio::io::split(client);
+        (Lines::new(read, write), asking, BufReader::new(answers).lines())
+    }
+
+    fn ping(id: usize) -> String {
+        format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "method": "ping"}))
+    }
+
+    /// The number under which the SDK is asked, or `None` when it is asked nothing for an hour.
+    async fn asked(server: &mut Server) -> Option<Value> {
+        let message = timeout(Duration::from_secs(3600), server.receive()).await.ok()??;
+        serde_json::to_value(message).unwrap().get("id").cloned()
+    }
+
+    async fn answer(server: &mut Server, number: &Value) {
+        let answer = json!({"jsonrpc": "2.0", "id": number, "result": {}});
+        server.send(serde_json::from_value::<ServerJsonRpcMessage>(answer).unwrap()).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_too_many_is_refused_when_no_answer_makes_room_and_what_follows_is_read() {
+        let (mut server, mut asking, mut answers) = connected();
+        let most = ASKED_MAX / ASKED_EACH;
+        for id in 0..most + 3 {
+            asking.write_all(ping(id).as_bytes()).await.unwrap();
+        }
+        let mut under_way = Vec::new();
+        while let Some(number) = asked(&mut server).await {
+            under_way.push(number);
+        }
+        assert!((most - 2..=most).contains(&under_way.len()), "{}", under_way.len());
+        for id in under_way.len()..most + 3 {
+            let line = answers.next_line().await.unwrap().unwrap();
+            let refused: Value = serde_json::from_str(&line).unwrap();
+            assert_eq!(
+                (&refused["id"], &refused["error"]["code"]),
+                (&json!(id), &json!(-32600)),
+                "{refused}"
+            );
+        }
+        // A cancellation makes room, too.
+        let cancelled =
+            json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 0}});
+        asking.write_all(format!("{cancelled}\n{}", ping(7777)).as_bytes()).await.unwrap();
+        let message = serde_json::to_value(server.receive().await.unwrap()).unwrap();
+        assert_eq!(message["params"]["requestId"], under_way[0], "{message}");
+        let number = asked(&mut server).await.expect("there is room");
+        answer(&mut server, &number).await;
+        let answered: Value = serde_json::from_str(&answers.next_line().await.unwrap().unwrap()).unwrap();
+        assert_eq!(answered["id"], 7777, "{answered}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_too_many_waits_for_as_long_as_answers_make_room() {
+        let (mut server, mut asking, mut answers) = connected();
+        let many = 4 * ASKED_MAX / ASKED_EACH;
+        let asking = tokio::spawn(async move {
+            for id in 0..many {
+                asking.write_all(ping(id).as_bytes()).await.unwrap();
+            }
+            asking
+        });
+        let reading = tokio::spawn(async move {
+            for id in 0..many {
+                let line = answers.next_line().await.unwrap().unwrap();
+                let answered: Value = serde_json::from_str(&line).unwrap();
+                assert_eq!((&answered["id"], &answered["result"]), (&json!(id), &json!({})));
+            }
+        });
+        for _ in 0..many {
+            let number = asked(&mut server).await.expect("all are asked");
+            answer(&mut server, &number).await;
+        }
+        reading.await.unwrap();
+        drop(asking.await.unwrap());
+        assert!(server.receive().await.is_none(), "the end");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_of_a_client_that_reads_nothing_is_noticed() {
+        let (mut server, mut asking, answers) = connected();
+        asking.write_all(ping(1).as_bytes()).await.unwrap();
+        asked(&mut server).await.expect("the first is asked");
+        // More than is kept for a client that reads nothing; the pipe holds a part.
+        drop(server.outbox.as_ref().unwrap().post(vec![b' '; UNREAD_MAX + (4 << 20)]));
+        asking.write_all(ping(2).as_bytes()).await.unwrap();
+        assert_eq!(asked(&mut server).await, None, "it is not asked more");
+        asking.shutdown().await.unwrap();
+        assert_eq!(asked(&mut server).await, None);
+        let noticed = futures_util::poll!(Box::pin(server.reader.next()));
+        assert!(noticed.is_ready(), "all that it said was read ahead");
+        drop(answers);
     }
 }

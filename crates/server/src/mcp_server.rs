@@ -90,16 +90,18 @@ impl McpServer {
 
     /// Whether an answer that is ready reaches its client. Waits for one that may come back.
     async fn is_heard(&self, context: &RequestContext<RoleServer>) -> bool {
-        if let Some(presence) = context.extensions.get::<Presence>() {
-            // An answer that nobody reads would be lost. The call of a client that stays away is cancelled.
-            tokio::select! {
-                () = presence.wait() => {}
-                () = context.ct.cancelled() => {}
-                () = self.gone.cancelled() => {}
-            }
-        }
+        // An answer that nobody reads would be lost. The call of a client that stays away is cancelled.
+        let is_there = match context.extensions.get::<Presence>() {
+            None => true,
+            Some(presence) => tokio::select! {
+                biased;
+                () = presence.wait() => true,
+                () = context.ct.cancelled() => false,
+                () = self.gone.cancelled() => false,
+            },
+        };
         // The response to a call that was cancelled meanwhile is dropped, so nobody sees it.
-        !context.ct.is_cancelled()
+        is_there && !context.ct.is_cancelled()
     }
 
     /// The answer of a task, which tells what it tells only if it is heard.

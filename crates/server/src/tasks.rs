@@ -94,11 +94,9 @@ pub(crate) async fn cancel(toolbox: &Toolbox, id: &str) -> Result<Told<()>, Erro
             telling.tells(&[handle]);
             Some(Tells::Cancelled(telling))
         }
-        // It had ended by itself, which the acknowledgement does not say.
-        Ok(Ok(_)) => None,
         Ok(Err(error)) => return Err(refused(&error.public())),
-        // The stop goes on by itself.
-        Err(_) => None,
+        // It had ended by itself, which the acknowledgement does not say, or the stop goes on by itself.
+        Ok(Ok(_)) | Err(_) => None,
     };
     Ok(Told { answer: (), tells })
 }

@@ -183,7 +183,7 @@ keys! {
     [log] Log {
         /// Lines for people or lines of JSON.
         format: LogFormat = Kind::choice::<LogFormat>(), Some("\"text\""), "\"json\"";
-        /// What is told: `off`, `error`, `warn`, `info`, `debug`, `trace`, or levels by module such as
+        /// What is told: `off`, `error`, `warn`, `info`, `debug`, `trace`, or levels by module of procyard's own such as
         /// `warn,procyard=info`. `PROCYARD_LOG` is another name of its variable.
         level: String = Kind::Level, Some("\"error\""), "\"info\"";
     }

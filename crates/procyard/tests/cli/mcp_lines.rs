@@ -209,11 +209,24 @@ fn an_id_that_was_cancelled_may_be_used_again_at_once() {
 }
 
 #[test]
-fn a_batch_is_refused_with_what_to_do_instead() {
+fn a_batch_is_refused_and_nobody_in_it_waits_for_an_answer() {
     let (_scene, mut client) = connected();
-    let batch = r#"[{"jsonrpc":"2.0","id":7,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/initialized"}]"#;
-    refused(&mut client, batch, INVALID_REQUEST, &Value::Null, "one message a line");
-    refused(&mut client, "[1,2,3]", INVALID_REQUEST, &Value::Null, "one message a line");
+    let batch = json!([
+        {"jsonrpc": "2.0", "id": 7, "method": "ping"},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": "seven", "method": "tools/call", "params": {"name": "Bash"}},
+        {"jsonrpc": "2.0", "id": 8, "result": {}},
+        5,
+    ]);
+    let refused: Vec<_> = said(&mut client, batch.to_string());
+    let ids: Vec<_> = refused.iter().map(|answer| &answer["id"]).collect();
+    assert_eq!(ids, [&json!(7), &json!("seven")], "{refused:?}");
+    assert!(refused.iter().all(|answer| answer["error"]["code"] == INVALID_REQUEST), "{refused:?}");
+    // Where nobody waits, or far too many do, the batch is answered as one.
+    let many: Vec<_> = (0..10_000).map(|id| json!({"jsonrpc": "2.0", "id": id, "method": "ping"})).collect();
+    for batch in [json!([]), json!([1, 2, 3]), json!(many)] {
+        self::refused(&mut client, batch.to_string(), INVALID_REQUEST, &Value::Null, "one message a line");
+    }
 }
 
 #[test]

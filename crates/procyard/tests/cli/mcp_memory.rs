@@ -81,14 +81,19 @@ fn a_thousand_calls_over_http_leave_memory_flat() {
     let (created, _) = service.session();
     let socket = scene.data_dir().join("procyard.sock");
     let mut caller = Caller { service, socket: socket.to_str().unwrap().to_owned(), token: created.token };
+    // What processes cost is the same whatever carries the calls, so one is enough here.
+    let ended = caller.call("Bash", &json!({"command": "seq 1 2000"}));
     stays_flat(
         &mut caller,
         |caller| &caller.service.running,
         |caller| {
-            let ended = caller.call("Bash", &json!({"command": "seq 1 2000"}));
-            caller.call("ProcessOutput", &json!({"process_id": ended["process_id"], "tail_lines": 10}));
+            let tail = json!({"process_id": ended["process_id"], "tail_lines": 10});
+            let output = caller.call("ProcessOutput", &tail);
+            assert!(output["output"].as_str().unwrap().ends_with("2000\n"), "{output}");
+            caller.call("ProcessOutput", &json!({"process_id": ended["process_id"]}));
             caller.call("ProcessList", &json!({"limit": 10}));
-            caller.call("ProcessOutput", &json!({"process_id": "AAAAAAAAAAAAAAAAAAAAAA"}));
+            let unknown = caller.call("ProcessOutput", &json!({"process_id": "AAAAAAAAAAAAAAAAAAAAAA"}));
+            assert_eq!(unknown["error"]["code"], "not_found", "{unknown}");
         },
     );
 }
