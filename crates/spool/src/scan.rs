@@ -7,7 +7,7 @@ use std::io;
 
 use procyard_store::File;
 
-use crate::format::{self, BLOCK, BLOCK_LEN, FRAME_HEADER, Frame, HeaderCheck, SEGMENT_HEADER, Step};
+use crate::format::{self, BLOCK, BLOCK_LEN, FRAME_HEADER, Frame, HeaderCheck, LEAP_MAX, SEGMENT_HEADER, Step};
 
 /// How much is read at once.
 const CHUNK: usize = 16 * BLOCK_LEN;
@@ -65,7 +65,8 @@ impl Scan {
     fn block(&mut self, block: &[u8], offset: u64, limit: u64) {
         let mut place = first_place(offset);
         let mut cursor = self.end;
-        if let Some(first) = first_cursor(block, place).filter(|&first| first > cursor && first < limit) {
+        let leads_on = |&first: &u64| first > cursor && first < limit && first <= LEAP_MAX;
+        if let Some(first) = first_cursor(block, place).filter(leads_on) {
             // Bytes are missing before this block.
             self.damaged = true;
             cursor = first;
