@@ -392,12 +392,12 @@ impl Launched {
 /// leaves no process behind.
 async fn spawn(
     shared: &Arc<Shared>,
-    starter: &mut Starter,
+    caller: &mut Starter,
     prepared: Box<dyn PreparedProcess>,
     reply: &mut Reply,
     orders: &mut mpsc::Receiver<Order>,
 ) -> Result<Launched, SpawnFailure> {
-    if reply.is_closed() && starter.leaves() {
+    if reply.is_closed() && caller.leaves() {
         return Err(SpawnFailure::CallerGone);
     }
     let mut starting = tokio::spawn(async move { prepared.start().await.map(Launched::take_apart) });
@@ -412,9 +412,9 @@ async fn spawn(
                 ))),
             };
         }
-        () = abandoned(starter, reply) => SpawnFailure::CallerGone,
+        () = abandoned(caller, reply) => SpawnFailure::CallerGone,
         (kind, by) = stop_ordered(orders) => {
-            record_intent(shared, &starter.entry, State::Starting, kind).await;
+            record_intent(shared, &caller.entry, State::Starting, kind).await;
             SpawnFailure::Stopped { kind, by }
         }
     };
@@ -428,10 +428,10 @@ async fn spawn(
 
 /// Resolves when the caller goes away and nobody has joined its start. Of one that was joined, the last that stays and
 /// then goes orders a stop.
-async fn abandoned(starter: &mut Starter, reply: &mut Reply) {
+async fn abandoned(caller: &mut Starter, reply: &mut Reply) {
     reply.closed().await;
-    if !starter.leaves() {
-        std::future::pending().await
+    if !caller.leaves() {
+        std::future::pending::<()>().await;
     }
 }
 
