@@ -46,7 +46,7 @@ pub struct Highlight {
 pub struct ScreenCursor {
     /// Its row.
     pub row: u16,
-    /// Its column.
+    /// Its column. A wide character takes two, an accent or another mark none.
     pub col: u16,
     /// Whether the program shows it.
     pub visible: bool,

@@ -28,7 +28,7 @@ use crate::finish::{START_CANCELLED, terminalise};
 use crate::input::InputQueue;
 use crate::shared::{Phase, Registry, Shared, blocking, fill_random};
 use crate::stop::ended;
-use crate::{Lease, StartOptions, Started, SupervisorError};
+use crate::{Attendance, Lease, StartOptions, Started, SupervisorError};
 
 /// The longest lifetime deadline: ten years, so that no clock overflows.
 const DEADLINE_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
@@ -94,11 +94,35 @@ pub(crate) async fn start(
     lease: Lease,
     options: StartOptions,
 ) -> Result<Started, SupervisorError> {
+    Ok(claimed(shared, owner, origin, prepared, lease, options).await?.take())
+}
+
+/// The same for a caller that stays: there is no moment at which nobody is with the process.
+pub(crate) async fn start_attended(
+    shared: &Arc<Shared>,
+    owner: Owner,
+    origin: Origin,
+    prepared: Box<dyn PreparedProcess>,
+    lease: Lease,
+    options: StartOptions,
+) -> Result<(Started, Attendance), SupervisorError> {
+    let claim = claimed(shared, owner, origin, prepared, lease, options).await?;
+    let attendance = Attendance::begin(shared, owner, claim.started.handle());
+    Ok((claim.take(), attendance))
+}
+
+async fn claimed(
+    shared: &Arc<Shared>,
+    owner: Owner,
+    origin: Origin,
+    prepared: Box<dyn PreparedProcess>,
+    lease: Lease,
+    options: StartOptions,
+) -> Result<Claim, SupervisorError> {
     let (reply, answer) = oneshot::channel();
     let starting = Arc::clone(shared);
     shared.tasks.spawn(async move { run(&starting, owner, origin, prepared, lease, options, reply).await });
-    let answer = answer.await.map_err(|_| SupervisorError::Internal("the start ended without an answer"))?;
-    answer.map(Claim::take)
+    answer.await.map_err(|_| SupervisorError::Internal("the start ended without an answer"))?
 }
 
 async fn run(
@@ -409,12 +433,12 @@ impl Launched {
 /// leaves no process behind.
 async fn spawn(
     shared: &Arc<Shared>,
-    starter: &mut Starter,
+    caller: &mut Starter,
     prepared: Box<dyn PreparedProcess>,
     reply: &mut Reply,
     orders: &mut mpsc::Receiver<Order>,
 ) -> Result<Launched, SpawnFailure> {
-    if reply.is_closed() && starter.leaves() {
+    if reply.is_closed() && caller.leaves() {
         return Err(SpawnFailure::CallerGone);
     }
     let mut starting = tokio::spawn(async move { prepared.start().await.map(Launched::take_apart) });
@@ -429,9 +453,9 @@ async fn spawn(
                 ))),
             };
         }
-        () = abandoned(starter, reply) => SpawnFailure::CallerGone,
+        () = abandoned(caller, reply) => SpawnFailure::CallerGone,
         (kind, by) = stop_ordered(orders) => {
-            record_intent(shared, &starter.entry, State::Starting, kind).await;
+            record_intent(shared, &caller.entry, State::Starting, kind).await;
             SpawnFailure::Stopped { kind, by }
         }
     };
@@ -445,10 +469,10 @@ async fn spawn(
 
 /// Resolves when the caller goes away and nobody has joined its start. Of one that was joined, the last that stays and
 /// then goes orders a stop.
-async fn abandoned(starter: &mut Starter, reply: &mut Reply) {
+async fn abandoned(caller: &mut Starter, reply: &mut Reply) {
     reply.closed().await;
-    if !starter.leaves() {
-        std::future::pending().await
+    if !caller.leaves() {
+        std::future::pending::<()>().await;
     }
 }
 

@@ -134,6 +134,19 @@ impl Supervisor {
         crate::start::start(&self.shared, owner, origin, prepared, lease, options).await
     }
 
+    /// The same for a caller that stays with the process for its result, as by [`Supervisor::attend`] from the moment at
+    /// which it has the handle: another that shares its key and goes is then never the last.
+    pub async fn start_attended(
+        &self,
+        owner: Owner,
+        origin: Origin,
+        prepared: Box<dyn PreparedProcess>,
+        lease: Lease,
+        options: StartOptions,
+    ) -> Result<(Started, Attendance), SupervisorError> {
+        crate::start::start_attended(&self.shared, owner, origin, prepared, lease, options).await
+    }
+
     /// Looks an idempotency key up before anything is prepared: the process that it started with the same
     /// arguments, or a conflict.
     pub fn find_idempotent(

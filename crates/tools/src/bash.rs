@@ -52,7 +52,7 @@ pub(crate) async fn bash(
     }
     let mut again = true;
     loop {
-        let (handle, new) = start(toolbox, &plan, context).await?;
+        let (handle, new, attendance) = start(toolbox, &plan, context).await?;
         if place.is_some() || !new {
             // Before the wait and the hand-over: an end that comes during this call is this call's to tell.
             telling.outcome(handle);
@@ -61,7 +61,7 @@ pub(crate) async fn bash(
         // Also of a process that another call with the same key has started: it is stopped when the last of them is gone. A
         // background process needs nobody once it runs; until then, those who joined its start.
         let stays = !new || !matches!(plan.mode, Mode::Background(_));
-        let attendance = stays.then(|| supervisor.attend(toolbox.owner(), handle));
+        let attendance = stays.then_some(attendance);
         let (ended, lift) = match plan.mode {
             Mode::Background(wait) if wait.is_zero() && new => return call.started(),
             Mode::Background(wait) | Mode::Yielded(wait) => {
@@ -85,14 +85,18 @@ pub(crate) async fn bash(
     }
 }
 
-/// The process, and whether this call started it.
-async fn start(toolbox: &Toolbox, plan: &Plan, context: &CallContext) -> Result<(Handle, bool), PublicError> {
+/// The process, whether this call started it, and that this call stays with it.
+async fn start(
+    toolbox: &Toolbox,
+    plan: &Plan,
+    context: &CallContext,
+) -> Result<(Handle, bool, Attendance), PublicError> {
     let (supervisor, owner) = (toolbox.supervisor(), toolbox.owner());
     let refused = |error: SupervisorError| error.public();
     if let Some(key) = &plan.record.idempotency
         && let Some(handle) = supervisor.find_idempotent(owner, key).map_err(refused)?
     {
-        return Ok((handle, false));
+        return Ok((handle, false, supervisor.attend(owner, handle)));
     }
     let runner = toolbox.runner()?;
     if plan.terminal.is_some() && !runner.capabilities().terminals {
@@ -123,10 +127,9 @@ async fn start(toolbox: &Toolbox, plan: &Plan, context: &CallContext) -> Result<
         limits: toolbox.options().limits.clone(),
         ..StartOptions::new(plan.record.clone())
     };
-    match supervisor.start(owner, origin, prepared, lease, options).await.map_err(refused)? {
-        Started::New(handle) => Ok((handle, true)),
-        Started::Existing(handle) => Ok((handle, false)),
-    }
+    let started = supervisor.start_attended(owner, origin, prepared, lease, options).await;
+    let (started, attendance) = started.map_err(refused)?;
+    Ok((started.handle(), matches!(started, Started::New(_)), attendance))
 }
 
 /// The lease of what the runner will really enforce, waited for with a bound. Without it nothing is started.

@@ -20,6 +20,7 @@ use proptest::prelude::*;
 #[derive(Debug, Clone, Copy)]
 enum Call {
     Start,
+    StartAttended,
     FindKey,
     Snapshot,
     List,
@@ -70,6 +71,7 @@ const METHODS: &[(&str, Share)] = &[
     ("Supervisor::limits", Nobody("configured")),
     ("Supervisor::notifies", Nobody("configured")),
     ("Supervisor::start", Shown(&[Call::Start])),
+    ("Supervisor::start_attended", Shown(&[Call::StartAttended])),
     ("Supervisor::find_idempotent", Shown(&[Call::FindKey])),
     ("Supervisor::snapshot", Shown(&[Call::Snapshot])),
     ("Supervisor::list", Shown(&[Call::List])),
@@ -230,6 +232,13 @@ async fn answer(yard: &Yard, who: Owner, handle: Handle, real: Handle, call: Cal
             let options = StartOptions { command: keyed(), ..options() };
             let started = supervisor.start(who, origin(), prepared, Lease::none(), options).await;
             seen(started.map(|started| started.handle() == real))
+        }
+        Call::StartAttended => {
+            let request = ProcessRequest::new(CommandSpec::Shell("play".into()), "/", origin());
+            let prepared = yard.runner.prepare(request).await.unwrap();
+            let options = StartOptions { command: keyed(), ..options() };
+            let started = supervisor.start_attended(who, origin(), prepared, Lease::none(), options).await;
+            seen(started.map(|(started, _)| started.handle() == real))
         }
         Call::FindKey => seen(supervisor.find_idempotent(who, &key()).map(|found| found == Some(real))),
         Call::Snapshot => seen(supervisor.snapshot(who, &handle)),
