@@ -5,7 +5,7 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -17,6 +17,9 @@ use crate::ClientError;
 
 /// How long a connection may take to come about.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long a service that cannot take another connection just now is left alone.
+const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
 /// Where a service is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,12 +52,23 @@ impl Address {
     pub(crate) async fn connect(&self) -> Result<Connection, ClientError> {
         let connected = tokio::time::timeout(CONNECT_WITHIN, async {
             match self {
-                Address::Unix(path) => UnixStream::connect(path).await.map(Connection::Unix),
+                Address::Unix(path) => unix(path).await.map(Connection::Unix),
                 Address::Tcp(address) => TcpStream::connect(address).await.map(Connection::Tcp),
             }
         });
         let connected = connected.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         connected.map_err(|source| ClientError::Unreachable { address: self.to_string(), source })
+    }
+}
+
+/// Connects, and waits where as many wait already as the system lets: unlike over TCP, it says so instead of queueing
+/// (`connect(2)`, EAGAIN).
+async fn unix(path: &Path) -> io::Result<UnixStream> {
+    loop {
+        match UnixStream::connect(path).await {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => tokio::time::sleep(BUSY_PAUSE).await,
+            connected => return connected,
+        }
     }
 }
 

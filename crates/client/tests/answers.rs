@@ -155,3 +155,29 @@ async fn a_stream_that_the_service_ends_early_is_not_taken_for_a_whole_one() {
         assert!(asked.await.unwrap().to_lowercase().contains("te: trailers\r\n"));
     }
 }
+
+#[tokio::test]
+async fn a_service_that_has_no_room_for_another_connection_is_waited_for() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("socket");
+    let socket = tokio::net::UnixSocket::new_stream().unwrap();
+    socket.bind(&path).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let mut waiting = Vec::new();
+    let full = loop {
+        match tokio::net::UnixStream::connect(&path).await {
+            Ok(stream) => waiting.push(stream),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(full.kind(), std::io::ErrorKind::WouldBlock);
+    let client = Client::unix(&path);
+    let asking = tokio::spawn(async move { client.health().await });
+    let before = waiting.len();
+    for _ in 0..before {
+        drop(listener.accept().await.unwrap());
+    }
+    let (mut stream, _) = listener.accept().await.unwrap();
+    stream.write_all(answer("200 OK", "", r#"{"status":"ok"}"#).as_bytes()).await.unwrap();
+    assert_eq!(asking.await.unwrap().unwrap().status, "ok");
+}

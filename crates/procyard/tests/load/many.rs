@@ -3,7 +3,9 @@
 //! Not for how long a service bears that: see `soak`.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use futures_util::future::{join_all, try_join_all};
@@ -19,35 +21,40 @@ use crate::tally::Tally;
 struct Size {
     sessions: usize,
     clients_per_session: usize,
-    waves: usize,
-    wave: usize,
+    each: usize,
 }
 
 impl Size {
     fn per_session(self) -> usize {
-        self.clients_per_session * self.waves * self.wave
+        self.clients_per_session * self.each
     }
 }
 
-/// What one client does: waves of commands that run at the same time, and a list after each.
-async fn client(worker: Arc<Worker>, size: Size, first: usize) -> Vec<Done> {
-    let mut started = Vec::new();
-    for wave in 0..size.waves {
-        let numbers = (0..size.wave).map(|place| first + wave * size.wave + place);
-        started.extend(join_all(numbers.map(|number| worker.carry_out(Kind::of(number), number))).await);
-        let listed = worker.list().await;
-        assert_eq!(
-            listed,
-            started.iter().map(|done| done.handle).collect::<HashSet<_>>(),
-            "its own, and all of them"
-        );
-    }
+/// Commands that a client has under way at the same time: in a session more than may run, and in all fewer than connections.
+const AT_ONCE: usize = 4;
+
+/// What one client does: some commands at the same time until it has had all of its own, then a list.
+async fn client(worker: Arc<Worker>, numbers: Range<usize>) -> Vec<Done> {
+    let (next, last) = (AtomicUsize::new(numbers.start), numbers.end);
+    let lanes = join_all((0..AT_ONCE).map(|_| async {
+        let mut started = Vec::new();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= last {
+                return started;
+            }
+            started.push(worker.carry_out(Kind::of(number), number).await);
+        }
+    }));
+    let started: Vec<_> = lanes.await.into_iter().flatten().collect();
+    let handles = started.iter().map(|done| done.handle).collect::<HashSet<_>>();
+    assert_eq!(worker.list().await, handles, "its own, and all of them");
     started
 }
 
 async fn under_load(size: Size) {
-    // All of it is kept, so that all of it can be looked at again.
-    let place = Place::new("[retention]\ncompleted_per_session = 10000\n");
+    // All of it is kept, so that all of it can be looked at again; what runs has the room that it may fill set aside.
+    let place = Place::new("[retention]\ncompleted_per_session = 10000\ndata_max_bytes = \"8G\"\n");
     let load = busy().await;
     let service = place.serve().await;
     let (pid, admin, tally) = (service.pid(), service.admin(), Arc::new(Tally::default()));
@@ -63,12 +70,13 @@ async fn under_load(size: Size) {
         .collect();
     let workers: Vec<_> =
         loops.iter().flatten().map(|one| Arc::new(Worker::new(one.clone(), &tally))).collect();
-    let each = size.waves * size.wave;
     let began = Instant::now();
     let clients: Vec<_> = workers
         .iter()
         .enumerate()
-        .map(|(place, worker)| tokio::spawn(client(Arc::clone(worker), size, place * each)))
+        .map(|(place, worker)| {
+            tokio::spawn(client(Arc::clone(worker), place * size.each..(place + 1) * size.each))
+        })
         .collect();
     let (started, peak) = watched(pid, try_join_all(clients)).await;
     let started = started.unwrap();
@@ -117,11 +125,11 @@ async fn under_load(size: Size) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_few_clients_get_what_they_started_and_hear_of_each_end_once() {
-    under_load(Size { sessions: 2, clients_per_session: 3, waves: 2, wave: 3 }).await;
+    under_load(Size { sessions: 2, clients_per_session: 3, each: 8 }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes a minute or more: `cargo xtask nightly load`"]
 async fn two_hundred_clients_get_what_they_started_and_hear_of_each_end_once() {
-    under_load(Size { sessions: 20, clients_per_session: 10, waves: 2, wave: 5 }).await;
+    under_load(Size { sessions: 20, clients_per_session: 10, each: 10 }).await;
 }

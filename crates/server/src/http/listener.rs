@@ -7,10 +7,14 @@ use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpSocket, UnixListener, UnixSocket, UnixStream};
 use tokio::sync::mpsc;
 
 use super::caller::Peer;
+
+/// Connections that wait to be accepted, where the system lets them (`net.core.somaxconn`). Of many clients that come at the same
+/// moment, those beyond it are turned away on a Unix socket, and come again seconds later over TCP.
+const BACKLOG: u32 = 1024;
 
 /// Streams that are handed over and not accepted yet; more wait with whoever hands them over.
 const HANDED_MAX: usize = 16;
@@ -88,14 +92,20 @@ impl Listener {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
-        let listener = UnixListener::bind(path)?;
+        let socket = UnixSocket::new_stream()?;
+        socket.bind(path)?;
+        let listener = socket.listen(BACKLOG)?;
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
         Ok(Self::Unix(listener, path.to_owned()))
     }
 
     /// Listens on an address, as `127.0.0.1:7171`; port 0 picks one.
     pub async fn tcp(address: std::net::SocketAddr) -> io::Result<Self> {
-        Ok(Self::Tcp(TcpListener::bind(address).await?))
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        // Connections of an earlier service that are not quite gone do not hinder this one.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        Ok(Self::Tcp(socket.listen(BACKLOG)?))
     }
 
     /// One that listens nowhere, and what hands it the streams to serve: of a transport of one's own, or in memory.

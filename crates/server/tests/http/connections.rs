@@ -176,6 +176,20 @@ async fn each_listener_has_places_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn many_who_come_at_once_are_not_turned_away() {
+    let few = |options| procyard_server::http::ServiceOptions { max_connections: 1, ..options };
+    let scene = Scene::with(few, Limits::default()).await;
+    let At::Socket(path) = &scene.socket else { panic!("a socket") };
+    let mut waiting = Vec::new();
+    for _ in 0..500 {
+        waiting.push(tokio::net::UnixStream::connect(path).await.unwrap());
+    }
+    drop(waiting);
+    assert_eq!(scene.get(Who::Peer, "/v1/sessions").await.status, 200);
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn streams_leave_a_place_for_calls() {
     let few = |options| procyard_server::http::ServiceOptions { max_connections: 4, ..options };
     let scene = Scene::with(few, Limits::default()).await;
