@@ -14,6 +14,15 @@ pub fn survive_file_size_limit() {
     crate::sys::set_disposition(libc::SIGXFSZ, true);
 }
 
+/// Raises the soft limit of open descriptors (`RLIMIT_NOFILE`, `ulimit -n`) to the hard one, for programs that serve many
+/// sessions and do not use select(2). Commands of runners that are started afterwards have the soft limit that was there
+/// before; the hard one is the same for all. An error leaves the limit as it is.
+pub fn raise_descriptor_limit() -> std::io::Result<()> {
+    #[cfg(target_os = "linux")]
+    crate::descriptors::raise()?;
+    Ok(())
+}
+
 /// Must be called first in `main`, before threads, files and argument parsing, by every program that starts a
 /// [`HostRunner`](crate::HostRunner) with [`GuardianProgram::CurrentExe`](crate::GuardianProgram::CurrentExe). Does nothing
 /// in an ordinary run; in a process that was started as a guardian it never returns.

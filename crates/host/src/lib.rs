@@ -40,6 +40,8 @@ mod aftermath;
 mod cgroup;
 #[cfg(target_os = "linux")]
 mod controllers;
+#[cfg(target_os = "linux")]
+mod descriptors;
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;
 #[cfg(target_os = "linux")]
@@ -85,7 +87,7 @@ mod wire;
 
 #[cfg(not(target_os = "linux"))]
 pub use elsewhere::HostRunner;
-pub use enter::{enter, survive_file_size_limit};
+pub use enter::{enter, raise_descriptor_limit, survive_file_size_limit};
 pub use options::{
     CgroupVersion, ContainmentReport, GuardianProgram, HostError, HostOptions, OomScoreRaise, SECRET_NAMES,
     SignalScope, TierChoice,

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::controllers::Means;
 use crate::wire::Stage;
-use crate::{HostOptions, SignalScope, privileges, sys};
+use crate::{HostOptions, SignalScope, descriptors, privileges, sys};
 
 /// `proc_pid_oom_score_adj(5)`.
 const OOM_SCORE_ADJ: &str = "/proc/self/oom_score_adj";
@@ -26,6 +26,8 @@ pub(crate) struct Defaults {
     no_core_dumps: bool,
     no_new_privs: bool,
     scope_signals: bool,
+    /// The soft limit of open descriptors, where this program has raised its own.
+    descriptors: Option<u64>,
 }
 
 impl Defaults {
@@ -36,6 +38,7 @@ impl Defaults {
             no_core_dumps: !options.keep_core_dumps,
             no_new_privs: options.no_new_privs,
             scope_signals: options.signal_scope != SignalScope::Off && scope.is_ok(),
+            descriptors: descriptors::original(),
         }
     }
 }
@@ -57,6 +60,7 @@ pub(crate) struct Bounds {
     pub(crate) no_core_dumps: bool,
     pub(crate) no_new_privs: bool,
     pub(crate) scope_signals: bool,
+    pub(crate) descriptors: Option<u64>,
 }
 
 impl Bounds {
@@ -86,6 +90,7 @@ impl Bounds {
             no_core_dumps: defaults.no_core_dumps,
             no_new_privs: defaults.no_new_privs,
             scope_signals: defaults.scope_signals,
+            descriptors: defaults.descriptors,
         };
         let effective = EffectiveLimits {
             memory_max,
@@ -111,6 +116,9 @@ impl Bounds {
             getrlimit(Resource::RLIMIT_CORE)
                 .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_CORE, 0, hard))
                 .map_err(|errno| (Stage::Prepare, errno))?;
+        }
+        if let Some(soft) = self.descriptors {
+            descriptors::lower(soft).map_err(|errno| (Stage::Prepare, errno))?;
         }
         Ok(())
     }
@@ -165,8 +173,13 @@ mod tests {
     use super::*;
     use crate::controllers::Version;
 
-    const DEFAULTS: Defaults =
-        Defaults { oom_score_adj: Some(500), no_core_dumps: true, no_new_privs: false, scope_signals: false };
+    const DEFAULTS: Defaults = Defaults {
+        oom_score_adj: Some(500),
+        no_core_dumps: true,
+        no_new_privs: false,
+        scope_signals: false,
+        descriptors: None,
+    };
 
     fn means(memory: Result<Version, String>) -> Means {
         Means { memory, pids: Ok(Version::One) }

@@ -22,7 +22,7 @@ use crate::controllers::Means;
 use crate::limits::Bounds;
 
 /// Changes whenever a message does.
-pub(crate) const PROTOCOL: u32 = 3;
+pub(crate) const PROTOCOL: u32 = 4;
 /// No packet is longer; start bodies travel in a memory file instead.
 pub(crate) const MESSAGE_MAX: usize = 4096;
 /// The most descriptors that one packet takes (`SCM_MAX_FD` is 253).
