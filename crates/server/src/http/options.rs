@@ -14,7 +14,7 @@ pub struct ServiceOptions {
     pub admin_token_file: PathBuf,
     /// The private directory that keeps the tokens of loops, hashed; made where there is none.
     pub tokens_dir: PathBuf,
-    /// Connections at the same time; more wait to be accepted. At least 1.
+    /// Connections of each listener at the same time; more wait to be accepted. At least 1.
     pub max_connections: usize,
     /// How long a connection may take to send the head of a request, also the first or the next one; how long it may
     /// take to send a body; and how long it may read nothing of what is sent to it.
@@ -24,7 +24,7 @@ pub struct ServiceOptions {
 }
 
 impl ServiceOptions {
-    /// The settings of a service that keeps everything of its own in this private directory: 512 connections, 30 s.
+    /// The settings of a service that keeps everything of its own in this private directory: 512 connections of each listener, 30 s.
     pub fn in_directory(data_dir: impl Into<PathBuf>) -> Self {
         let data_dir = data_dir.into();
         Self {

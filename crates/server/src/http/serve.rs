@@ -6,6 +6,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::State;
+use axum::http::{HeaderValue, header};
+use axum::middleware::map_response_with_state;
+use axum::response::Response;
 use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -74,10 +78,11 @@ pub async fn serve(
     let service =
         Arc::new(Service::new(Arc::clone(&host), admin_token, tokens, idle_timeout, mcp, stop.clone()));
     let router = router(&service);
-    let places = Arc::new(Semaphore::new(max_connections.max(1)));
     let mut accepting = JoinSet::new();
     for listener in listeners {
-        accepting.spawn(accept(listener, Arc::clone(&service), router.clone(), Arc::clone(&places)));
+        // Each has places of its own: a network that takes all of them locks nobody out of the Unix socket.
+        let places = Arc::new(Semaphore::new(max_connections.max(1)));
+        accepting.spawn(accept(listener, Arc::clone(&service), router.clone(), places));
     }
     stop.cancelled().await;
     while accepting.join_next().await.is_some() {}
@@ -124,7 +129,8 @@ async fn accept(listener: Listener, service: Arc<Service>, router: Router, place
 async fn connection(stream: Box<dyn Connection>, peer: Peer, service: Arc<Service>, router: Router) {
     let _held = service.metrics.connection();
     let stream = TokioIo::new(Stalled::new(stream, service.idle_timeout));
-    let served = TowerToHyperService::new(router.layer(Extension(peer)));
+    let router = router.layer(map_response_with_state(peer.clone(), end_unknown)).layer(Extension(peer));
+    let served = TowerToHyperService::new(router);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(service.idle_timeout)
@@ -149,4 +155,13 @@ async fn connection(stream: Box<dyn Connection>, peer: Peer, service: Arc<Servic
         // A client that breaks off or speaks something else; it was told where it could be.
         tracing::debug!(%error, "a connection ended early");
     }
+}
+
+/// A connection of nobody who is known ends with its answer: strangers hold a place for one request, and not by asking for
+/// something public again and again.
+async fn end_unknown(State(peer): State<Peer>, mut response: Response) -> Response {
+    if !peer.is_known() {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
 }

@@ -339,3 +339,15 @@ async fn a_stream_ends_with_its_loop() {
     assert_eq!(stream.next().await, None);
     scene.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_never_was_has_no_events_for_the_administrator_either() {
+    let scene = Scene::begin().await;
+    let token = scene.session().await;
+    for path in ["events", "events/stream"] {
+        let path = format!("/v1/processes/AAECAwQFBgcICQoLDA0ODw/{path}?session_id={}", token.owner.session);
+        let response = scene.open(scene.admin(), "GET", &path, &[], None).await;
+        assert_eq!(response.status().as_u16(), 404, "{path}");
+    }
+    scene.end().await;
+}

@@ -17,6 +17,7 @@ use procyard_supervisor::{
 };
 use procyard_testkit::{Script, ScriptedRunner, StartFault};
 use procyard_tools::{Toolbox, ToolboxOptions};
+use tokio::sync::oneshot;
 
 /// What a command line does.
 fn script(request: &ProcessRequest) -> Script {
@@ -44,7 +45,11 @@ pub(crate) struct Host {
     pub(crate) runner: ScriptedRunner,
     limits: Limits,
     open: Mutex<BTreeMap<SessionId, Arc<Session>>>,
+    /// Closed, and not proven gone.
+    unproven: Mutex<BTreeMap<SessionId, Arc<Session>>>,
     closed: Mutex<bool>,
+    /// The next restoring tells that it is under way, and waits.
+    held: Mutex<Option<(oneshot::Sender<()>, oneshot::Receiver<()>)>>,
 }
 
 pub(crate) struct Session {
@@ -57,7 +62,15 @@ pub(crate) struct Session {
 impl Host {
     pub(crate) fn new(place: PathBuf, limits: Limits) -> Self {
         let runner = ScriptedRunner::choosing(script);
-        Self { place, runner, limits, open: Mutex::default(), closed: Mutex::new(false) }
+        Self {
+            place,
+            runner,
+            limits,
+            open: Mutex::default(),
+            unproven: Mutex::default(),
+            closed: Mutex::default(),
+            held: Mutex::default(),
+        }
     }
 
     async fn make(&self, id: SessionId) -> Result<Arc<dyn HostedSession>, HostError> {
@@ -90,6 +103,14 @@ impl Host {
 
     pub(crate) fn supervisor(&self, id: SessionId) -> Supervisor {
         self.open.lock().unwrap()[&id].supervisor.clone()
+    }
+
+    /// Holds the next restoring of a session: where it says that it is under way, and what lets it go on.
+    pub(crate) fn hold_restoring(&self) -> (oneshot::Receiver<()>, oneshot::Sender<()>) {
+        let (here, told) = oneshot::channel();
+        let (go, gone) = oneshot::channel();
+        *self.held.lock().unwrap() = Some((here, gone));
+        (told, go)
     }
 
     /// Removes a session that is closed.
@@ -129,6 +150,11 @@ impl SessionHost for Host {
         self.make(id).await
     }
     async fn resume(&self, session: SessionId) -> Result<Arc<dyn HostedSession>, HostError> {
+        let held = self.held.lock().unwrap().take();
+        if let Some((here, go_on)) = held {
+            here.send(()).unwrap();
+            go_on.await.unwrap();
+        }
         if self.directory(session).exists() { self.make(session).await } else { Err(HostError::NotFound) }
     }
     fn get(&self, session: SessionId) -> Option<Arc<dyn HostedSession>> {
@@ -140,9 +166,14 @@ impl SessionHost for Host {
         open.values().map(|session| Arc::clone(session) as Arc<dyn HostedSession>).collect()
     }
     async fn close(&self, session: SessionId) -> Result<usize, HostError> {
-        let closing = self.open.lock().unwrap().remove(&session).ok_or(HostError::NotFound)?;
+        let open = self.open.lock().unwrap().remove(&session);
+        let closing =
+            open.or_else(|| self.unproven.lock().unwrap().remove(&session)).ok_or(HostError::NotFound)?;
         let report = closing.supervisor.shutdown().await;
         closing.journal.close();
+        if !report.failed.is_empty() {
+            self.unproven.lock().unwrap().insert(session, closing);
+        }
         Ok(report.failed.len())
     }
     async fn close_all(&self) -> usize {
