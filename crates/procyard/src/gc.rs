@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use procyard_core::{Limits, SessionId};
 use procyard_manifest::{SessionError, SessionRoot};
 use serde_json::{Map, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::cli::GcOptions;
 use crate::config::Flag;
@@ -47,7 +48,7 @@ pub(crate) async fn gc(options: GcOptions) -> ExitCode {
         let configured = options.config.load(options.flags())?;
         log::start(&configured.config.log)?;
         let older_than = days(configured.config.retention.log_days);
-        tokio::task::spawn_blocking(move || collect(&data_dir, older_than))
+        tokio::task::spawn_blocking(move || collect(&data_dir, older_than, &CancellationToken::new()))
             .await
             .context("the removal failed")?
     };
@@ -74,10 +75,18 @@ pub(crate) async fn gc(options: GcOptions) -> ExitCode {
     }
 }
 
-/// Removes sessions that nobody holds and that have not changed for this long. Blocking.
-pub(crate) fn collect(data_dir: &Path, older_than: Duration) -> anyhow::Result<Collected> {
+/// Removes sessions that nobody holds and that have not changed for this long; ends after the one that it is at when it is
+/// to stop. Blocking.
+pub(crate) fn collect(
+    data_dir: &Path,
+    older_than: Duration,
+    stop: &CancellationToken,
+) -> anyhow::Result<Collected> {
     let mut found = Collected::default();
     for session in SessionRoot::list_sessions(data_dir).context("the sessions cannot be listed")? {
+        if stop.is_cancelled() {
+            break;
+        }
         match remove(data_dir, session, older_than) {
             Ok(true) => found.removed += 1,
             Ok(false) => found.kept += 1,
@@ -101,5 +110,26 @@ fn remove(data_dir: &Path, session: SessionId, older_than: Duration) -> anyhow::
         }
         Err(SessionError::Locked | SessionError::Missing) => Ok(false),
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_collection_that_is_to_stop_removes_nothing_more() {
+        let place = tempfile::tempdir().unwrap();
+        for session in 1..=3 {
+            let session = SessionId::from_random([session; 16]);
+            let anchor = anchor(&Limits::default());
+            SessionRoot::open_or_create(place.path(), session, anchor, Duration::ZERO).unwrap();
+        }
+        let stop = CancellationToken::new();
+        stop.cancel();
+        let found = collect(place.path(), Duration::ZERO, &stop).unwrap();
+        assert_eq!((found.removed, found.kept), (0, 0));
+        let found = collect(place.path(), Duration::ZERO, &CancellationToken::new()).unwrap();
+        assert_eq!((found.removed, found.kept), (3, 0));
     }
 }

@@ -3,6 +3,8 @@
 //!
 //! Not for tokens, and not for requests: the server crate has those.
 
+mod unproven;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -24,18 +26,21 @@ use procyard_server::http::{HostError, HostedSession, SessionHost};
 use procyard_supervisor::{RestoreReport, Sessions, Supervisor};
 use procyard_tools::{Toolbox, ToolboxOptions};
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
+use self::unproven::Unproven;
 use crate::config::{Config, Effective};
 use crate::limits::unenforced;
 use crate::mcp::shortened;
-use crate::session::{Keep, Session, Which, start_runner};
+use crate::session::{Keep, Session, Which, open_root, start_runner};
 
 /// After this long a foreground call is handed over: many clients give a call up after a minute, and would lose its
 /// handle.
 const AUTO_YIELD: Duration = Duration::from_secs(50);
 
 /// How many sessions are opened at the same time.
-const OPENINGS: u32 = 8;
+const OPENINGS: usize = 8;
 
 /// More sessions than this are not opened when the service begins; they are when somebody asks for them.
 const REOPENED_MAX: usize = 1000;
@@ -76,8 +81,13 @@ pub(crate) struct Host {
     options: ToolboxOptions,
     containment: ContainmentReport,
     open: Sessions<SessionId, Arc<Hosted>>,
-    /// Held by each opening; closed when no session is to be opened any more.
-    openings: Semaphore,
+    /// Places of those that are at the work of an opening, which waits for nobody.
+    places: Semaphore,
+    /// Knows every opening that is under way, also those that wait.
+    openings: TaskTracker,
+    /// Cancelled when no session is to be opened any more.
+    ending: CancellationToken,
+    unproven: Unproven,
 }
 
 impl Host {
@@ -92,12 +102,15 @@ impl Host {
         let options = ToolboxOptions { workspace, auto_yield: Some(AUTO_YIELD), ..config.toolbox_options() };
         fs::create_dir_all(data_dir.join(OPEN)).context("the data directory cannot be used")?;
         Ok(Self {
+            unproven: Unproven::new(data_dir.clone()),
             data_dir,
             configured,
             options,
             containment,
             open: Sessions::new(),
-            openings: Semaphore::new(OPENINGS as usize),
+            places: Semaphore::new(OPENINGS),
+            openings: TaskTracker::new(),
+            ending: CancellationToken::new(),
         })
     }
 
@@ -108,6 +121,7 @@ impl Host {
             match self.opened(Which::Existing(session)).await {
                 Ok(_) => {}
                 Err(HostError::NotFound) => self.unmark(session),
+                Err(HostError::ShuttingDown) => {}
                 Err(error) => {
                     let error = anyhow::Error::new(error);
                     tracing::error!(%session, error = format!("{error:#}"), "a session does not open again");
@@ -119,17 +133,27 @@ impl Host {
     }
 
     async fn opened(&self, which: Which) -> Result<Arc<Hosted>, HostError> {
-        // Closed, it says that the service ends.
-        let _opening = self.openings.acquire().await.map_err(|_| HostError::ShuttingDown)?;
+        // Taken before it is asked whether the service ends, so that its end waits for this one.
+        let _opening = self.openings.token();
         let session = which.session();
         let which = if which == Which::New { Which::Named(session) } else { which };
-        self.open.get_or_create(session, || self.make(session, which)).await
+        tokio::select! {
+            biased;
+            () = self.ending.cancelled() => Err(HostError::ShuttingDown),
+            opened = self.open.get_or_create(session, || self.make(session, which)) => opened,
+        }
     }
 
     async fn make(&self, session: SessionId, which: Which) -> Result<Arc<Hosted>, HostError> {
         let host = host_options(&self.configured.config);
-        let opened = Session::open(&self.data_dir, which, None, Keep::Journal, &self.configured, host).await;
+        let (data_dir, limits) = (&self.data_dir, &self.configured.limits);
+        let root = open_root(data_dir, session, which, limits).await.map_err(in_host_words)?;
+        // After the lock: a session that somebody else is slow to leave keeps no other one waiting.
+        let _place = self.places.acquire().await.map_err(|error| failed(error.into()))?;
+        let opened =
+            Session::open_in(root, data_dir, session, None, Keep::Journal, &self.configured, host).await;
         let opened = opened.map_err(in_host_words)?;
+        self.unproven.forget(session);
         for (record, why) in &opened.restored.unreadable {
             tracing::error!(%session, record = shortened(record), why, "a record does not load and is left as it is");
         }
@@ -149,21 +173,20 @@ impl Host {
         }))
     }
 
-    /// Closes a session that is open; how many of its trees are not proven gone.
+    /// Closes a session that is open, or waits for whoever is closing it; how many of its trees are not proven gone. The
+    /// same of one that was closed before, until all are.
     async fn end(&self, session: SessionId) -> Option<usize> {
         let grace = self.configured.limits.graceful_shutdown;
-        let mut survivors = 0;
-        let told = &mut survivors;
-        let ending = move |hosted: Arc<Hosted>| {
+        let ending = |hosted: Arc<Hosted>| {
             let taken = hosted.session.lock().unwrap_or_else(PoisonError::into_inner).take();
             async move {
                 if let Some(open) = taken {
-                    *told = open.close_within(grace).await.1;
+                    self.unproven.remember(session, open.close_within(grace).await.1);
                 }
             }
         };
-        let closed = self.open.close(&session, ending).await;
-        closed.then_some(survivors)
+        let closed = self.open.close(&session, ending).await || self.open.closed(&session).await;
+        self.unproven.left(session).await.or(closed.then_some(0))
     }
 
     fn mark(&self, session: SessionId) -> PathBuf {
@@ -231,18 +254,22 @@ impl SessionHost for Host {
     }
 
     async fn close(&self, session: SessionId) -> Result<usize, HostError> {
-        let survivors = self.end(session).await.ok_or(HostError::NotFound)?;
+        let survivors = self.end(session).await;
+        // Also of one that did not open.
         self.unmark(session);
-        Ok(survivors)
+        survivors.ok_or(HostError::NotFound)
     }
 
     async fn close_all(&self) -> usize {
-        // Those that are being opened are waited for, and none is opened after them.
-        if self.openings.acquire_many(OPENINGS).await.is_ok() {
-            self.openings.close();
-        }
+        // Those that are being opened are open now or never.
+        self.ending.cancel();
+        self.openings.close();
+        self.openings.wait().await;
         let open: Vec<_> = self.open.all().into_iter().map(|(session, _)| session).collect();
-        join_all(open.into_iter().map(|session| self.end(session))).await.into_iter().flatten().sum()
+        join_all(open.into_iter().map(|session| self.end(session))).await;
+        // Those that somebody else is closing, too.
+        self.open.all_closed().await;
+        self.unproven.total().await
     }
 
     fn containment(&self) -> ContainmentReport {

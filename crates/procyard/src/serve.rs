@@ -14,7 +14,8 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use nix::fcntl::{Flock, FlockArg};
 use procyard_client::Client;
-use procyard_server::http::{Listener, ServiceOptions, SessionHost};
+use procyard_server::McpHttpOptions;
+use procyard_server::http::{Listener, ServiceError, ServiceOptions, SessionHost};
 use tokio_util::sync::CancellationToken;
 
 use crate::caught::stop_on_signals;
@@ -22,6 +23,7 @@ use crate::cli::ServeOptions;
 use crate::config::{Config, Effective};
 use crate::hosted::Host;
 use crate::say::say;
+use crate::session::raise_descriptor_limit;
 use crate::{exit, gc, log};
 
 /// The Unix socket in the data directory, where no other is configured.
@@ -47,6 +49,7 @@ async fn run(options: &ServeOptions) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
     let configured = options.config.load(options.server.flags())?;
     log::start(&configured.config.log)?;
+    raise_descriptor_limit();
     let data_dir = options.data.resolve()?;
     let workspace = workspace(options)?;
     let _only = lock(&data_dir)?;
@@ -58,7 +61,8 @@ async fn run(options: &ServeOptions) -> anyhow::Result<()> {
     tokio::select! {
         reopened = host.reopen() => reopened?,
         () = stop.cancelled() => {
-            host.close_all().await;
+            let survivors = host.close_all().await;
+            anyhow::ensure!(survivors == 0, ServiceError::Survivors(survivors));
             return Ok(());
         }
     }
@@ -127,7 +131,15 @@ async fn listen(
         let tcp = Listener::tcp(address).await;
         listeners.push(tcp.with_context(|| format!("{address} cannot be listened on"))?);
     }
+    // An address is no name, so that nobody can make a name resolve to it.
+    let listened = listeners.iter().filter_map(Listener::local_address).map(|address| address.to_string());
+    let mcp = McpHttpOptions {
+        hosts: server.hosts.iter().cloned().chain(listened).collect(),
+        origins: server.origins.clone(),
+        ..McpHttpOptions::default()
+    };
     let service = ServiceOptions {
+        mcp,
         admin_token_file: server.admin_token_file.clone().unwrap_or_else(|| data_dir.join(ADMIN_TOKEN)),
         tokens_dir: data_dir.join(TOKENS),
         ..ServiceOptions::in_directory(data_dir)
@@ -154,8 +166,8 @@ async fn announce(service: Client, addresses: Vec<String>, stop: CancellationTok
 /// Removes sessions that ended long ago, now and again, until the service ends.
 async fn collect(data_dir: PathBuf, keep: Duration, stop: CancellationToken) {
     loop {
-        let data_dir = data_dir.clone();
-        match tokio::task::spawn_blocking(move || gc::collect(&data_dir, keep)).await {
+        let (data_dir, stopped) = (data_dir.clone(), stop.clone());
+        match tokio::task::spawn_blocking(move || gc::collect(&data_dir, keep, &stopped)).await {
             Ok(Ok(found)) => {
                 for (session, error) in found.failed {
                     tracing::warn!(%session, error = format!("{error:#}"), "an old session could not be removed");

@@ -31,4 +31,5 @@ mod scene;
 mod served;
 mod service;
 mod service_ends;
+mod service_places;
 mod tmux;
