@@ -133,11 +133,9 @@ async fn listen(
     }
     // An address is no name, so that nobody can make a name resolve to it.
     let listened = listeners.iter().filter_map(Listener::local_address).map(|address| address.to_string());
-    let mcp = McpHttpOptions {
-        hosts: server.hosts.iter().cloned().chain(listened).collect(),
-        origins: server.origins.clone(),
-        ..McpHttpOptions::default()
-    };
+    let mut mcp = McpHttpOptions::default();
+    mcp.hosts = server.hosts.iter().cloned().chain(listened).collect();
+    mcp.origins.clone_from(&server.origins);
     let service = ServiceOptions {
         mcp,
         admin_token_file: server.admin_token_file.clone().unwrap_or_else(|| data_dir.join(ADMIN_TOKEN)),

@@ -172,7 +172,7 @@ keys! {
         /// A TCP address to be found at as well, with tokens; port 0 picks one. Unset: none.
         listen: Option<SocketAddr> = Kind::Address, None, "\"127.0.0.1:7411\"";
         /// Names, `name` or `name:port`, by which MCP clients reach the service beside those of this machine and the address that
-        /// it listens on: what they send as `Host`. With `0.0.0.0` or `[::]` as that address, the machine's own.
+        /// it listens on: what they send as `Host`. Where that is `0.0.0.0` or `[::]`, the addresses of the machine are to be named.
         hosts: Vec<String> = Kind::Names, Some("[]"), "[\"yard.example\", \"10.0.0.7:7411\"]";
         /// Web pages, `https://name:port`, that may use MCP over HTTP beside those of this machine: what a browser sends as
         /// `Origin`.

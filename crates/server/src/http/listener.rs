@@ -131,12 +131,13 @@ fn guarded(path: &Path) -> io::Result<()> {
     const STICKY: u32 = 0o1000;
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let found = std::fs::metadata(directory)?;
-    let ours = found.uid() == rustix::process::geteuid().as_raw() || found.uid() == 0;
-    let shared = found.mode() & WRITABLE_BY_OTHERS != 0 && found.mode() & STICKY == 0;
-    if ours && !shared {
+    let message = if found.uid() != rustix::process::geteuid().as_raw() && found.uid() != 0 {
+        "its directory belongs to another user, who could put a socket of their own there"
+    } else if found.mode() & WRITABLE_BY_OTHERS != 0 && found.mode() & STICKY == 0 {
+        "others can put a socket of their own in its directory; take that away (chmod go-w)"
+    } else {
         return Ok(());
-    }
-    let message = "others can put a socket of their own in that directory; take that away (chmod go-w)";
+    };
     Err(io::Error::new(io::ErrorKind::PermissionDenied, message))
 }
 

@@ -85,4 +85,9 @@ async fn a_socket_is_not_put_where_others_can_put_theirs() {
             assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied);
         }
     }
+    // Only root can give a directory away.
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(&directory, Some(65534), None).unwrap();
+        assert!(Listener::unix(&directory.join("procyard.sock")).await.is_err());
+    }
 }
