@@ -14,13 +14,12 @@ pub fn survive_file_size_limit() {
     crate::sys::set_disposition(libc::SIGXFSZ, true);
 }
 
-/// Raises the soft limit of open descriptors (`RLIMIT_NOFILE`, `ulimit -n`) to the hard one, for programs that serve many
-/// sessions and do not use select(2). Commands of runners that are started afterwards have the soft limit that was there
-/// before; the hard one is the same for all. An error leaves the limit as it is.
-pub fn raise_descriptor_limit() -> std::io::Result<()> {
+/// Raises the soft limit of open descriptors (`RLIMIT_NOFILE`, `ulimit -n`) to the hard one, for programs that hold many
+/// connections and commands. Commands that a runner starts get the limit back that was there before: a program that uses
+/// select(2) must not be given a descriptor above 1,023. Call it before the first runner is started.
+pub fn use_all_descriptors() {
     #[cfg(target_os = "linux")]
-    crate::descriptors::raise()?;
-    Ok(())
+    crate::descriptors::raise();
 }
 
 /// Must be called first in `main`, before threads, files and argument parsing, by every program that starts a

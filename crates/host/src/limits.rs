@@ -12,8 +12,9 @@ use procyard_runner::{ResourceLimits, RunnerError, RunnerErrorKind};
 use serde::{Deserialize, Serialize};
 
 use crate::controllers::Means;
+use crate::descriptors;
 use crate::wire::Stage;
-use crate::{HostOptions, SignalScope, descriptors, privileges, sys};
+use crate::{HostOptions, SignalScope, privileges, sys};
 
 /// `proc_pid_oom_score_adj(5)`.
 const OOM_SCORE_ADJ: &str = "/proc/self/oom_score_adj";
@@ -26,7 +27,6 @@ pub(crate) struct Defaults {
     no_core_dumps: bool,
     no_new_privs: bool,
     scope_signals: bool,
-    /// The soft limit of open descriptors, where this program has raised its own.
     descriptors: Option<u64>,
 }
 
@@ -38,7 +38,7 @@ impl Defaults {
             no_core_dumps: !options.keep_core_dumps,
             no_new_privs: options.no_new_privs,
             scope_signals: options.signal_scope != SignalScope::Off && scope.is_ok(),
-            descriptors: descriptors::original(),
+            descriptors: descriptors::of_commands(),
         }
     }
 }
@@ -60,6 +60,7 @@ pub(crate) struct Bounds {
     pub(crate) no_core_dumps: bool,
     pub(crate) no_new_privs: bool,
     pub(crate) scope_signals: bool,
+    /// The soft limit of open descriptors, where it is not inherited.
     pub(crate) descriptors: Option<u64>,
 }
 

@@ -82,7 +82,7 @@ pub(crate) struct Host {
     containment: ContainmentReport,
     open: Sessions<SessionId, Arc<Hosted>>,
     /// Places of those that are at the work of an opening, which waits for nobody.
-    places: Semaphore,
+    at_work: Semaphore,
     /// Knows every opening that is under way, also those that wait.
     openings: TaskTracker,
     /// Cancelled when no session is to be opened any more.
@@ -108,7 +108,7 @@ impl Host {
             options,
             containment,
             open: Sessions::new(),
-            places: Semaphore::new(OPENINGS),
+            at_work: Semaphore::new(OPENINGS),
             openings: TaskTracker::new(),
             ending: CancellationToken::new(),
         })
@@ -119,9 +119,8 @@ impl Host {
         let marked = marked(&self.data_dir).context("the data directory cannot be read")?;
         let reopening = marked.into_iter().take(REOPENED_MAX).map(|session| async move {
             match self.opened(Which::Existing(session)).await {
-                Ok(_) => {}
+                Ok(_) | Err(HostError::ShuttingDown) => {}
                 Err(HostError::NotFound) => self.unmark(session),
-                Err(HostError::ShuttingDown) => {}
                 Err(error) => {
                     let error = anyhow::Error::new(error);
                     tracing::error!(%session, error = format!("{error:#}"), "a session does not open again");
@@ -149,7 +148,7 @@ impl Host {
         let (data_dir, limits) = (&self.data_dir, &self.configured.limits);
         let root = open_root(data_dir, session, which, limits).await.map_err(in_host_words)?;
         // After the lock: a session that somebody else is slow to leave keeps no other one waiting.
-        let _place = self.places.acquire().await.map_err(|error| failed(error.into()))?;
+        let _at_work = self.at_work.acquire().await.map_err(|error| failed(error.into()))?;
         let opened =
             Session::open_in(root, data_dir, session, None, Keep::Journal, &self.configured, host).await;
         let opened = opened.map_err(in_host_words)?;

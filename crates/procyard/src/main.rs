@@ -37,6 +37,7 @@ fn main() -> ExitCode {
     // In a process that was started as a guardian this never returns; it must come before anything else.
     procyard_host::enter();
     procyard_host::survive_file_size_limit();
+    procyard_host::use_all_descriptors();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return misused(&error),

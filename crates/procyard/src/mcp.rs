@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::caught::stop_on_signals;
 use crate::cli::McpOptions;
 use crate::limits::unenforced;
-use crate::session::{Keep, Session, raise_descriptor_limit};
+use crate::session::{Keep, Session};
 use crate::{exit, gc, log};
 
 /// Serves until standard input ends, or SIGTERM or SIGINT comes; then ends the session and exits 0.
@@ -32,7 +32,6 @@ async fn serve(options: McpOptions) -> anyhow::Result<()> {
     let configured = options.config.load(options.limits.flags())?;
     let config = &configured.config;
     log::start(&config.log)?;
-    raise_descriptor_limit();
     let workspace = match &options.workspace {
         Some(named) => std::path::absolute(named).context("the workspace's path is not usable")?,
         None => std::env::current_dir().context("the current directory is gone; name a --workspace")?,

@@ -23,7 +23,6 @@ use crate::cli::ServeOptions;
 use crate::config::{Config, Effective};
 use crate::hosted::Host;
 use crate::say::say;
-use crate::session::raise_descriptor_limit;
 use crate::{exit, gc, log};
 
 /// The Unix socket in the data directory, where no other is configured.
@@ -49,7 +48,6 @@ async fn run(options: &ServeOptions) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
     let configured = options.config.load(options.server.flags())?;
     log::start(&configured.config.log)?;
-    raise_descriptor_limit();
     let data_dir = options.data.resolve()?;
     let workspace = workspace(options)?;
     let _only = lock(&data_dir)?;
@@ -130,6 +128,9 @@ async fn listen(
     if let Some(address) = server.listen {
         let tcp = Listener::tcp(address).await;
         listeners.push(tcp.with_context(|| format!("{address} cannot be listened on"))?);
+    }
+    if let Some(origin) = server.origins.iter().find(|origin| !origin.contains("://")) {
+        bail!("server.origins names `{origin}`, which is no origin; one is written as https://name:port");
     }
     // An address is no name, so that nobody can make a name resolve to it.
     let listened = listeners.iter().filter_map(Listener::local_address).map(|address| address.to_string());

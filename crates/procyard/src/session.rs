@@ -156,13 +156,6 @@ impl Session {
     }
 }
 
-/// Makes room for many sessions; without it there is room for fewer.
-pub(crate) fn raise_descriptor_limit() {
-    if let Err(error) = procyard_host::raise_descriptor_limit() {
-        tracing::warn!(%error, "the limit of open descriptors stays as it is");
-    }
-}
-
 /// What our sessions' anchors say.
 pub(crate) fn anchor(limits: &Limits) -> AnchorSettings {
     AnchorSettings {

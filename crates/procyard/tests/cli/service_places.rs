@@ -9,7 +9,7 @@ use procyard_core::{Limits, SessionId};
 use procyard_manifest::{AnchorSettings, Ceilings, SessionRoot};
 use tokio::task::JoinSet;
 
-use crate::running::within;
+use crate::running::{Running, within};
 use crate::scene::Scene;
 use crate::served::{Service, block, start, verb};
 
@@ -59,6 +59,9 @@ fn opened_as(address: &str, token: &str, host: &str, origin: Option<&str>) -> St
 #[test]
 fn mcp_over_http_is_found_under_the_address_that_is_listened_on_and_the_names_that_are_configured() {
     let scene = Scene::new();
+    let refused =
+        Running::spawn(&mut scene.procyard(["serve", "--set", "server.origins=app.example"])).wait();
+    assert!(refused.code() == 125 && refused.stderr().contains("https://name:port"), "{refused:?}");
     // No address that MCP over HTTP knows by itself.
     let arguments = [
         "--listen",
