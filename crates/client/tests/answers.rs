@@ -155,3 +155,30 @@ async fn a_stream_that_the_service_ends_early_is_not_taken_for_a_whole_one() {
         assert!(asked.await.unwrap().to_lowercase().contains("te: trailers\r\n"));
     }
 }
+
+/// Only root can be somebody else for a moment.
+#[tokio::test]
+async fn another_user_who_listens_is_told_nothing() {
+    use std::os::unix::fs::PermissionsExt as _;
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let socket = place.path().join("socket");
+    let bound = socket.clone();
+    let stranger = std::thread::spawn(move || {
+        // Of this thread alone, and whoever asks for the peer is told who it was that listened (unix(7)).
+        let nobody = rustix::process::Uid::from_raw(65534);
+        rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+        std::os::unix::net::UnixListener::bind(bound).unwrap()
+    });
+    let listener = stranger.join().unwrap();
+    let client = Client::unix(&socket).with_token("pyt_secret");
+    let error = client.health().await.unwrap_err();
+    assert!(matches!(error, ClientError::Stranger { .. }), "{error}");
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut said = Vec::new();
+    std::io::Read::read_to_end(&mut stream, &mut said).unwrap();
+    assert_eq!(said, b"");
+}

@@ -33,3 +33,4 @@ mod scene;
 mod served;
 mod service;
 mod service_ends;
+mod service_places;
