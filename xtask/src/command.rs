@@ -9,6 +9,7 @@ use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
 
 use anyhow::{Context as _, bail};
 
@@ -140,6 +141,70 @@ impl Drop for Serving {
         // One that does not end would be seen as this program not ending.
         let _ = self.child.wait();
     }
+}
+
+/// A program that serves until it is told to end by SIGTERM. What it writes to its standard error is passed on.
+#[derive(Debug)]
+pub(crate) struct Daemon {
+    child: Child,
+    said: String,
+    /// Ends with the program.
+    passing: Option<JoinHandle<()>>,
+}
+
+impl Daemon {
+    /// Starts the program and waits for the line that says that it is ready.
+    #[expect(clippy::disallowed_methods, reason = "the service under test, which ends with this program")]
+    pub(crate) fn start(command: &mut Command, ready: &str) -> anyhow::Result<Self> {
+        let line = line(command);
+        let spawned = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let child = spawned.with_context(|| format!("`{line}` did not start"))?;
+        let mut daemon = Self { child, said: String::new(), passing: None };
+        let mut lines = daemon.child.stderr.take().map(BufReader::new).into_iter().flat_map(BufRead::lines);
+        for said in lines.by_ref() {
+            let said = said?;
+            eprintln!("{said}");
+            if said.contains(ready) {
+                daemon.said = said;
+                break;
+            }
+        }
+        anyhow::ensure!(!daemon.said.is_empty(), "`{line}` did not get ready");
+        let pass = move || lines.map_while(Result::ok).for_each(|said| eprintln!("{said}"));
+        daemon.passing = Some(std::thread::spawn(pass));
+        Ok(daemon)
+    }
+
+    /// The line that said that it is ready.
+    pub(crate) fn said(&self) -> &str {
+        &self.said
+    }
+
+    /// Has it end; an error when it does not end well.
+    pub(crate) fn end(mut self) -> anyhow::Result<()> {
+        run(Command::new("kill").args(["-TERM", &self.child.id().to_string()]))?;
+        let status = self.child.wait()?;
+        if let Some(passing) = self.passing.take() {
+            // It only passes lines on.
+            let _ = passing.join();
+        }
+        anyhow::ensure!(status.success(), "the service ended with {status}");
+        Ok(())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // After its end this does nothing; before, something has failed, and that is told.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Where cargo builds.
+pub(crate) fn target_directory() -> anyhow::Result<PathBuf> {
+    let metadata = cargo_metadata::MetadataCommand::new().current_dir(root()).no_deps().exec()?;
+    Ok(metadata.target_directory.into_std_path_buf())
 }
 
 /// The command as a person would type it; for reading, not for a shell.

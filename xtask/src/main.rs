@@ -6,6 +6,7 @@
 //!
 //! Nothing here is part of what the workspace ships, so no layer may depend on it.
 
+mod api;
 mod bench;
 mod ci;
 mod clippy;
@@ -21,6 +22,7 @@ mod mcp_node;
 mod mcp_sdk;
 mod mutants;
 mod nightly;
+mod python_env;
 mod test;
 
 use std::process::ExitCode;
@@ -60,6 +62,8 @@ enum Verb {
     Mutants(mutants::Args),
     /// Feed a target with inputs made from the code's coverage
     Fuzz(fuzz::Args),
+    /// Try the whole HTTP API with requests made of its document
+    Api(api::Args),
     /// Run the long settings of the tests, in release
     Nightly(nightly::Args),
     /// Make the environments that the tests with the official MCP SDKs run in
@@ -82,6 +86,7 @@ impl Verb {
             Self::Bench(args) => bench::run(args),
             Self::Mutants(args) => mutants::run(args),
             Self::Fuzz(args) => fuzz::run(args),
+            Self::Api(args) => api::run(args),
             Self::Nightly(args) => nightly::run(args),
             Self::McpSdk => mcp_sdk::run(),
             Self::McpConformance => mcp_conformance::run(),

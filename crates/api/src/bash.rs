@@ -25,9 +25,9 @@ pub enum LeftoverChoice {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BashArguments {
-    /// Command line, run by bash. Give exactly one of `command` and `argv`.
+    /// Command line, run by bash; at most 64 KiB. Give exactly one of `command` and `argv`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 65536))]
+    #[schemars(length(min = 1))]
     pub command: Option<String>,
     /// Program and arguments, run without a shell: nothing needs quoting and nothing is expanded. At most 64 KiB
     /// together.
@@ -62,7 +62,6 @@ pub struct BashArguments {
     /// Text for the command's standard input, followed by end of file; at most 1 MiB. Not together with `stdin`
     /// or `tty`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 1_048_576))]
     pub input: Option<String>,
     /// A key of your own that makes a repeated call safe: the same key with the same arguments gives the process
     /// that the first call started instead of a second one; with other arguments it is refused.
@@ -199,6 +198,10 @@ pub struct BashResult {
     pub normalized: bool,
     /// Whether the output looks like binary: then read it as base64.
     pub binary: bool,
+    /// Bytes of input that were accepted and that it never took: it ended, or closed its input, before. There can be more:
+    /// what a pipe or terminal had taken for it, up to 64 KiB, is not among them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread_input_bytes: Option<u64>,
     /// Whether the process lives independently of this call.
     pub backgrounded: bool,
     /// When the command began.

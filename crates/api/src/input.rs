@@ -50,7 +50,8 @@ pub struct InputArguments {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 2000))]
     pub cols: Option<u16>,
-    /// Where the returned output begins. Default: the end of the output as it was before this input.
+    /// Where the returned output begins. Default: the end of the output as it was before this input; what was incomplete
+    /// there, such as half a character, is returned with the rest of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<u64>,
     /// Wait up to this many milliseconds for output, and return it. The first output may only be the echo: add
@@ -102,7 +103,8 @@ impl InputArguments {
 pub struct InputResult {
     /// Bytes of this input that were accepted: all of them.
     pub accepted_bytes: u64,
-    /// Bytes accepted so far that the process has not taken yet.
+    /// Bytes accepted so far that the process has not taken yet. What it never takes is told when that is certain, in
+    /// `unread_input_bytes`.
     pub pending_bytes: u64,
     /// What the process has printed from `cursor` on.
     #[serde(flatten)]

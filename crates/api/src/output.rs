@@ -168,8 +168,11 @@ pub struct Artifact {
 pub struct Matched {
     /// Where the match begins in the stream.
     pub cursor: u64,
-    /// The matched text, cut to `limit_bytes`.
+    /// The matched text, as much of it as `limit_bytes` allows.
     pub text: String,
+    /// True when that is not all of it: the rest is in the output behind `cursor`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
 }
 
 /// Whether a process takes input.
@@ -216,6 +219,10 @@ pub struct OutputResult {
     pub artifact: Artifact,
     /// Whether it takes input.
     pub stdin: StdinState,
+    /// Bytes of input that were accepted and that it never took: it ended, or closed its input, before. There can be more:
+    /// what a pipe or terminal had taken for it, up to 64 KiB, is not among them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread_input_bytes: Option<u64>,
     /// The exit code, with `exited` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<u8>,

@@ -8,8 +8,8 @@ use procyard_core::{DIAGNOSTIC_MAX, EventKind, Owner, State, matrix_admits};
 
 use crate::error::ManifestError;
 use crate::record::{
-    AccessRecord, COMMAND_MAX, CommandRecord, LABEL_MAX, Manifest, PATHS_MAX, TRANSFERS_MAX, VERSION,
-    WORD_MAX, WORKDIR_MAX,
+    AccessRecord, COMMAND_MAX, CommandRecord, KEY_MAX, LABEL_MAX, Manifest, PATHS_MAX, TRANSFERS_MAX,
+    VERSION, WORD_MAX, WORKDIR_MAX,
 };
 
 fn ensure(holds: bool, field: &'static str, problem: &'static str) -> Result<(), ManifestError> {
@@ -174,7 +174,7 @@ impl CommandRecord {
         ensure(self.label.as_ref().is_none_or(|label| label.len() <= LABEL_MAX), "label", "is too long")?;
         let Some(idempotency) = &self.idempotency else { return Ok(()) };
         ensure(!idempotency.key.is_empty(), "idempotency", "has no key")?;
-        let bounded = idempotency.key.len() <= WORD_MAX && idempotency.digest.len() <= WORD_MAX;
+        let bounded = idempotency.key.len() <= KEY_MAX && idempotency.digest.len() <= WORD_MAX;
         ensure(bounded, "idempotency", "is too long")
     }
 }

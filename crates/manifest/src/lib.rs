@@ -128,9 +128,9 @@ pub use error::{LoadError, ManifestError, SessionError};
 pub use format::MANIFEST_MAX;
 pub use name::{manifest_name, spool_name};
 pub use record::{
-    AccessRecord, COMMAND_MAX, CommandRecord, IdempotencyRecord, LABEL_MAX, Manifest, Markers, PATHS_MAX,
-    SpoolBounds, StableIds, StdinRecord, StopRecord, TEARDOWN_MAX, TRANSFERS_MAX, TerminalRecord, Transfer,
-    VERSION, WORD_MAX, WORKDIR_MAX,
+    AccessRecord, COMMAND_MAX, CommandRecord, IdempotencyRecord, KEY_MAX, LABEL_MAX, Manifest, Markers,
+    PATHS_MAX, SpoolBounds, StableIds, StdinRecord, StopRecord, TEARDOWN_MAX, TRANSFERS_MAX, TerminalRecord,
+    Transfer, VERSION, WORD_MAX, WORKDIR_MAX,
 };
 pub use scan::Scan;
 pub use session::SessionRoot;

@@ -20,7 +20,9 @@ pub const PATHS_MAX: usize = 32 * 1024;
 pub const WORKDIR_MAX: usize = 4096;
 /// The longest label, in bytes of UTF-8.
 pub const LABEL_MAX: usize = 1024;
-/// The longest idempotency key, digest or tier, in bytes of UTF-8.
+/// The longest idempotency key, in bytes of UTF-8: 128 characters, whichever they are.
+pub const KEY_MAX: usize = 512;
+/// The longest digest or tier, in bytes of UTF-8.
 pub const WORD_MAX: usize = 256;
 /// The longest note for a post-mortem, in bytes of UTF-8.
 pub const TEARDOWN_MAX: usize = 4096;

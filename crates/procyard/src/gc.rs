@@ -105,7 +105,7 @@ async fn collect_once(stop: CancellationToken, data_dir: PathBuf, keep: Duration
             }
         }
         Ok(Err(error)) => {
-            tracing::warn!(error = format!("{error:#}"), "old sessions were not looked through")
+            tracing::warn!(error = format!("{error:#}"), "old sessions were not looked through");
         }
         Err(error) => tracing::warn!(%error, "old sessions were not looked through"),
     }

@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(heads(120), "ID STATE STARTED OUTPUT COMMAND");
         assert_eq!(heads(80), "ID STATE STARTED COMMAND");
         assert_eq!(heads(60), "ID STATE COMMAND");
-        assert!(rendered(60).ends_with("  cargo test --work…\n"), "{}", rendered(60));
+        assert!(rendered(60).ends_with("  cargo test --works…\n"), "{}", rendered(60));
         assert_eq!(heads(40), "ID STATE");
         assert!(rendered(40).contains("AAECAwQFBgcICQoLDA0ODw  lost on restore\n"), "{}", rendered(40));
     }

@@ -43,6 +43,11 @@ impl Refusal {
         Self::new(id_in(beginning), ErrorCode::INVALID_REQUEST, message)
     }
 
+    /// Nothing, where a message must be.
+    pub(crate) fn empty() -> Self {
+        Self::new(Value::Null, ErrorCode::PARSE_ERROR, "the message is not JSON: there is none")
+    }
+
     /// A request whose id belongs to another one that is not answered yet.
     pub(crate) fn in_use(id: &RequestId) -> Self {
         let message =

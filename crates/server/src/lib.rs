@@ -60,6 +60,7 @@ mod line_reader;
 mod lines;
 mod mcp;
 mod mcp_http;
+mod mcp_refusals;
 mod mcp_server;
 mod mcp_sessions;
 mod opens_late;

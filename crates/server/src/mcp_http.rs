@@ -13,18 +13,22 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, header};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use axum::routing::any;
+use bytes::Bytes;
 use http_body_util::BodyExt as _;
-use procyard_core::{Owner, SessionId};
+use procyard_core::{ErrorCode, Owner, PublicError, SessionId};
 use procyard_tools::Surface;
+use rmcp::model::ClientJsonRpcMessage;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::envelope::{self, Received, Refusal};
+use crate::mcp_refusals;
 use crate::mcp_server::McpServer;
 use crate::mcp_sessions::{SessionLimits, Sessions};
-use crate::results;
+use crate::{params, results};
 
 /// Names and origins of this machine itself; ports do not matter.
 const LOCAL_HOSTS: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
@@ -49,6 +53,9 @@ const REVISION: &str = "mcp-protocol-version";
 
 /// The first revision that has no sessions. Revisions are dates, and compare as text.
 const SESSIONLESS: &str = "2026-07-28";
+
+/// What the SDK is given in the place of what asks for nothing and cannot be read: an answer to nothing.
+const FORGOTTEN: &[u8] = br#"{"jsonrpc":"2.0","id":0,"result":{}}"#;
 
 /// How the endpoint is used.
 #[derive(Debug, Clone)]
@@ -158,7 +165,9 @@ impl McpHttp {
     pub async fn answer(&self, request: Request) -> Response {
         let (head, body) = request.into_parts();
         if self.shared.stop.is_cancelled() {
-            return refuse(StatusCode::SERVICE_UNAVAILABLE, "the service is being shut down");
+            let why = "the service is being shut down";
+            let error = PublicError::new(ErrorCode::SupervisorShuttingDown, why).retryable();
+            return mcp_refusals::of_request(StatusCode::SERVICE_UNAVAILABLE, error);
         }
         let surface = match self.shared.callers.surface(&head) {
             Ok(surface) => surface,
@@ -166,19 +175,66 @@ impl McpHttp {
         };
         let endpoint = self.shared.endpoint(surface);
         if opens_a_session(&head.method, &head.headers) && endpoint.sessions.is_full() {
-            let mut refused =
-                refuse(StatusCode::SERVICE_UNAVAILABLE, "too many sessions are in use; end one first");
+            let error = PublicError::new(ErrorCode::Conflict, "too many sessions are in use; end one first");
+            let mut refused = mcp_refusals::of_request(StatusCode::SERVICE_UNAVAILABLE, error.retryable());
             refused.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
             return refused;
         }
+        let body = if head.method == Method::POST {
+            match endpoint.admit(&head, body).await {
+                Ok(message) => Body::from(message),
+                Err(refused) => return *refused,
+            }
+        } else {
+            body
+        };
         let response = endpoint.service.handle(Request::from_parts(head, body)).await;
         // A stream holds what serves it, so that its owner is not forgotten meanwhile.
-        response.map(|body| {
+        mcp_refusals::in_form(response).await.map(|body| {
             Body::new(body.map_frame(move |frame| {
                 let _ = &endpoint;
                 frame
             }))
         })
+    }
+}
+
+impl OwnersEndpoint {
+    /// Reads a message that was posted and looks at its envelope, before the SDK does, which cannot say what is wrong.
+    async fn admit(&self, head: &Parts, body: Body) -> Result<Bytes, Box<Response>> {
+        let Ok(bytes) = axum::body::to_bytes(body, BODY_MAX).await else {
+            // Of a connection that broke off nobody reads this.
+            return Err(Box::new(mcp_refusals::too_long(BODY_MAX)));
+        };
+        let refusal = match envelope::read(&bytes) {
+            Received::Message(message) => match self.refusal(head, &message) {
+                None => return Ok(bytes),
+                Some(refusal) => refusal,
+            },
+            Received::Refused(refusal) => refusal,
+            Received::Ignored if bytes.trim_ascii().is_empty() => Refusal::empty(),
+            // Taken and forgotten, if the rest of the request is right.
+            Received::Ignored => return Ok(Bytes::from_static(FORGOTTEN)),
+        };
+        // Who may ask, and how, comes first. The SDK looks at the head before it finds that there is no message.
+        let head_alone = Request::from_parts(head.clone(), Body::empty());
+        let said = self.service.handle(head_alone).await;
+        let head_is_right = said.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && says_json(&head.headers);
+        Err(Box::new(if head_is_right {
+            mcp_refusals::of_message(&refusal)
+        } else {
+            mcp_refusals::in_form(said).await
+        }))
+    }
+
+    /// Why a message is not for the SDK.
+    fn refusal(&self, head: &Parts, message: &ClientJsonRpcMessage) -> Option<Refusal> {
+        if opens_a_session(&head.method, &head.headers) {
+            return params::refusal(message);
+        }
+        let session = head.headers.get(SESSION_ID)?.to_str().ok()?;
+        let ClientJsonRpcMessage::Request(request) = message else { return None };
+        self.sessions.is_answering(session, &request.id).then(|| Refusal::in_use(&request.id))
     }
 }
 
@@ -192,8 +248,11 @@ async fn serve(State(endpoint): State<McpHttp>, request: Request) -> Response {
     endpoint.answer(request).await
 }
 
-fn refuse(status: StatusCode, why: &'static str) -> Response {
-    (status, why).into_response()
+/// Whether a body is said to be JSON.
+fn says_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = kind.split(';').next().unwrap_or_default();
+    essence.trim().eq_ignore_ascii_case("application/json")
 }
 
 /// Whether a request could only be the first one of a session.

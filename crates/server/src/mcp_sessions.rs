@@ -72,6 +72,8 @@ struct Entry {
 struct Call {
     request: RequestId,
     presence: Presence,
+    /// Its answer was written to a stream.
+    answered: bool,
     /// The number by which the client names the stream when it resumes it; known from the first event on.
     stream: Option<u64>,
     /// How often the stream was resumed. Of several connections that carried it only the last one counts.
@@ -114,6 +116,13 @@ impl Sessions {
     pub(crate) fn is_full(&self) -> bool {
         let entries = self.book.entries();
         entries.len() >= self.limits.most && entries.values().all(|entry| entry.open > 0)
+    }
+
+    /// Whether a request of this session with this id is not answered yet.
+    pub(crate) fn is_answering(&self, session: &str, request: &RequestId) -> bool {
+        let entries = self.book.entries();
+        let calls = entries.get(session).into_iter().flat_map(|entry| entry.calls.values());
+        calls.filter(|call| !call.answered).any(|call| call.request == *request)
     }
 
     /// Whether there is none.
@@ -239,7 +248,8 @@ impl SessionManager for Sessions {
                 let key = entry.next;
                 entry.next += 1;
                 let request = request.id.clone();
-                let waiting = Call { request, presence, stream: None, resumed: 0, absent_since: None };
+                let waiting =
+                    Call { request, presence, answered: false, stream: None, resumed: 0, absent_since: None };
                 entry.calls.insert(key, waiting);
                 call = Some((key, 0));
             }
@@ -290,6 +300,15 @@ impl SessionManager for Sessions {
     }
 }
 
+/// Whether a message is the answer to this request.
+fn answers(message: &ServerJsonRpcMessage, request: &RequestId) -> bool {
+    match message {
+        ServerJsonRpcMessage::Response(response) => response.id == *request,
+        ServerJsonRpcMessage::Error(error) => error.id.as_ref() == Some(request),
+        _ => false,
+    }
+}
+
 /// The number of the stream in the id of an event: `<event>/<stream>`.
 fn stream_of(event_id: &str) -> Option<u64> {
     event_id.split_once('/')?.1.parse().ok()
@@ -312,6 +331,7 @@ impl Open {
                 self.book.entries().get_mut(&self.id).and_then(|entry| entry.calls.get_mut(&key))
         {
             call.stream = call.stream.or(stream);
+            call.answered |= event.message.as_deref().is_some_and(|message| answers(message, &call.request));
         }
     }
 }

@@ -13,6 +13,10 @@ pub(crate) const BLOCK: u64 = 16 << 10;
 /// The same, as a length in memory.
 pub(crate) const BLOCK_LEN: usize = 16 << 10;
 
+/// The largest cursor: nobody prints so much. What claims a larger one is damaged, so that no sum of a cursor and a length
+/// overflows.
+pub(crate) const CURSOR_MAX: u64 = 1 << 63;
+
 pub(crate) const SEGMENT_HEADER: usize = 32;
 pub(crate) const FRAME_HEADER: usize = 24;
 
@@ -41,11 +45,11 @@ pub(crate) fn segment_name(base: u64) -> String {
     format!("{base:0DIGITS$}{SUFFIX}")
 }
 
-/// The cursor that a segment's name says; `None` for names of other files.
+/// The cursor that a segment's name says; `None` for names of other files, and for cursors that nothing has.
 pub(crate) fn parse_segment_name(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(SUFFIX)?;
     let decimal = digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
-    if decimal { digits.parse().ok() } else { None }
+    if decimal { digits.parse().ok().filter(|base| *base <= CURSOR_MAX) } else { None }
 }
 
 /// The header of the segment that begins at `base`.
@@ -163,7 +167,7 @@ pub(crate) fn step(block: &[u8], place: usize, cursor: u64) -> Step<'_> {
     let Some(frame) = rest.get(..FRAME_HEADER + len) else { return Step::Bad };
     if checksum(&frame[4..]).to_le_bytes() != frame[..4]
         || u64_at(header, 8) != cursor
-        || cursor.checked_add(len as u64).is_none()
+        || cursor.saturating_add(len as u64) > CURSOR_MAX
     {
         return Step::Bad;
     }
@@ -175,7 +179,7 @@ pub(crate) fn step(block: &[u8], place: usize, cursor: u64) -> Step<'_> {
             Frame::Output { stream, at, bytes: payload }
         }
         (KIND_HOLE, payload) => match payload.try_into().map(u64::from_le_bytes) {
-            Ok(until) if until > cursor => Frame::Hole { until },
+            Ok(until) if until > cursor && until <= CURSOR_MAX => Frame::Hole { until },
             _ => return Step::Bad,
         },
         (KIND_RESIZE, &[r0, r1, c0, c1]) => {
@@ -252,7 +256,7 @@ mod tests {
 
     #[test]
     fn names_are_cursors_and_nothing_else_is() {
-        for base in [0, 7, u64::MAX] {
+        for base in [0, 7, CURSOR_MAX] {
             assert_eq!(parse_segment_name(&segment_name(base)), Some(base));
         }
         for other in [
@@ -261,6 +265,7 @@ mod tests {
             "1.seg",
             "+0000000000000000001.seg",
             "99999999999999999999.seg",
+            "09223372036854775809.seg",
             "00000000000000000001",
         ] {
             assert_eq!(parse_segment_name(other), None, "{other}");
@@ -297,6 +302,20 @@ mod tests {
             block.extend_from_slice(payload);
             assert_eq!(step(&block, 0, 3), Step::Bad, "{kind} {stream} {payload:?}");
         }
+    }
+
+    #[test]
+    fn frames_beyond_the_largest_cursor_are_bad() {
+        let check = |kind: u8, cursor: u64, payload: &[u8], good: bool| {
+            let mut block = frame_header(kind, 1, at(), cursor, payload).to_vec();
+            block.extend_from_slice(payload);
+            assert_eq!(matches!(step(&block, 0, cursor), Step::Frame(..)), good, "{kind} {cursor} {payload:?}");
+        };
+        check(KIND_OUTPUT, CURSOR_MAX - 1, b"a", true);
+        check(KIND_OUTPUT, CURSOR_MAX, b"a", false);
+        check(KIND_OUTPUT, u64::MAX, b"a", false);
+        check(KIND_HOLE, 0, &CURSOR_MAX.to_le_bytes(), true);
+        check(KIND_HOLE, 0, &(CURSOR_MAX + 1).to_le_bytes(), false);
     }
 
     #[test]

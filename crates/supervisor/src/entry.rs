@@ -36,6 +36,8 @@ pub(crate) struct Record {
     pub(crate) retained: Option<Retained>,
     /// It was handed over while it was starting, which is said once it runs.
     pub(crate) hand_over_unsaid: bool,
+    /// A caller that did not start it was given its handle: it outlives the one that did.
+    pub(crate) joined: bool,
     /// Its place in the order of completion, once it is terminal.
     pub(crate) completion: Option<u64>,
     /// Whether its end was announced.
@@ -74,7 +76,7 @@ pub(crate) struct Entry {
     pub(crate) course: Course,
     /// When it was last asked for, in ticks of the registry.
     pub(crate) used: AtomicU64,
-    /// How many callers stay with it for its result.
+    /// How many callers stay with it for its result, the one that starts it among them until it has the handle.
     pub(crate) attending: AtomicUsize,
     /// Who looks on; nobody at a process that ended before this supervisor.
     views: Option<Arc<Views>>,
@@ -95,7 +97,11 @@ impl Entry {
         reader: SpoolReader,
         views: Arc<Views>,
     ) -> Self {
-        Self { views: Some(views), ..Self::new(record, sequence, orders, input, Source::Open(reader), 0) }
+        Self {
+            views: Some(views),
+            attending: AtomicUsize::new(1),
+            ..Self::new(record, sequence, orders, input, Source::Open(reader), 0)
+        }
     }
 
     pub(crate) fn restored(record: Record, sequence: u64, options: SpoolOptions) -> Self {
@@ -161,6 +167,11 @@ impl Entry {
     pub(crate) fn is_handed_over(&self) -> bool {
         let record = self.record();
         record.manifest.background || record.manifest.handed_over
+    }
+
+    /// A caller that stayed with it stays no longer. Whether nobody is left who has it or is to get it.
+    pub(crate) fn leave(&self) -> bool {
+        self.attending.fetch_sub(1, Ordering::AcqRel) == 1 && !self.record().joined
     }
 
     pub(crate) fn is_terminal(&self) -> bool {
@@ -251,7 +262,7 @@ impl Entry {
     }
 
     fn snapshot_at(&self, life: &Life) -> Snapshot {
-        let (stdin, pending_input) = self.stdin(life.state);
+        let input = self.input.as_ref().map(|input| input.status());
         let bounds = self.open_reader().map(|reader| reader.bounds());
         let record = self.record();
         let manifest = &record.manifest;
@@ -267,6 +278,10 @@ impl Entry {
             // Recorded a moment before the state lets it be seen.
             finished_at: manifest.finished_at.filter(|_| life.state.is_terminal()),
             deadline: record.deadline,
+            unread_input: match manifest.outcome.as_ref().filter(|_| life.state.is_terminal()) {
+                Some(outcome) => outcome.unread_input,
+                None => input.map_or(0, |input| input.lost),
+            },
             outcome: manifest.outcome.clone().filter(|_| life.state.is_terminal()),
             total_bytes: bounds.total_bytes,
             retained_from: bounds.retained_from,
@@ -275,24 +290,17 @@ impl Entry {
             teardown_failed: life.teardown_failed,
             terminal: manifest.terminal.map(terminal_size),
             initial_terminal: manifest.initial_terminal.map(terminal_size),
-            stdin: stdin.unwrap_or(match manifest.stdin {
-                StdinRecord::Open => StdinStatus::Closed,
-                StdinRecord::None => StdinStatus::None,
-            }),
-            pending_input,
+            stdin: match (input, manifest.stdin) {
+                (Some(input), _) if input.open && !life.state.is_terminal() => StdinStatus::Open,
+                (None, StdinRecord::None) => StdinStatus::None,
+                _ => StdinStatus::Closed,
+            },
+            pending_input: input.map_or(0, |input| input.pending),
             tier: Arc::clone(&self.tier),
             limits: manifest.limits.clone(),
             memory_kills: if life.state.is_terminal() { manifest.memory_kills } else { 0 },
             sequence: self.sequence,
         }
-    }
-
-    /// Whether its input takes more, where it was started here with input, and how much is pending.
-    fn stdin(&self, state: State) -> (Option<StdinStatus>, u64) {
-        let Some(input) = &self.input else { return (None, 0) };
-        let (open, pending) = input.status();
-        let open = open && !state.is_terminal();
-        (Some(if open { StdinStatus::Open } else { StdinStatus::Closed }), pending)
     }
 
     /// The completion notice, where its owner is to get one and has not got it.

@@ -29,6 +29,17 @@ struct Queue {
     broken: bool,
 }
 
+/// How the input of a process stands.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct InputStatus {
+    /// More is accepted.
+    pub(crate) open: bool,
+    /// Bytes accepted and not taken.
+    pub(crate) pending: u64,
+    /// Those of them that never will be.
+    pub(crate) lost: u64,
+}
+
 /// The pending input of one process. A write is accepted whole or refused whole, in the order of acceptance.
 pub(crate) struct InputQueue {
     limit: u64,
@@ -73,10 +84,14 @@ impl InputQueue {
         self.queue().pending
     }
 
-    /// Whether more is accepted, and how much is pending.
-    pub(crate) fn status(&self) -> (bool, u64) {
+    /// How it stands.
+    pub(crate) fn status(&self) -> InputStatus {
         let queue = self.queue();
-        (!queue.ended && !queue.broken, queue.pending)
+        InputStatus {
+            open: !queue.ended && !queue.broken,
+            pending: queue.pending,
+            lost: if queue.broken { queue.pending } else { 0 },
+        }
     }
 
     /// Whether [`push`](Self::push) would accept this now. Takes nothing into account.

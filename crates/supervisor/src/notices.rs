@@ -7,12 +7,12 @@ use std::sync::Arc;
 use procyard_core::{Handle, NotificationId, Owner};
 use tracing::warn;
 
-use crate::Notice;
 use crate::claims::Due;
 use crate::entry::Entry;
 use crate::shared::Shared;
+use crate::{Notice, Snapshot};
 
-/// Undelivered notices of this owner, in the order of completion; stalls after completions.
+/// Undelivered notices of this owner, in the order of completion; stalls after completions, in the order of admission.
 pub(crate) fn due(shared: &Shared, owner: Owner) -> Vec<Due> {
     let entries = shared.entries_of(owner);
     let completed = entries.iter().filter_map(|entry| {
@@ -28,6 +28,8 @@ pub(crate) fn due(shared: &Shared, owner: Owner) -> Vec<Due> {
         let notice = entry.record().stall.clone()?;
         Some(Due { sequence: entry.sequence, notice })
     });
+    let mut stalls: Vec<_> = stalls.collect();
+    stalls.sort_by_key(|due| due.sequence);
     completions.into_iter().map(|(_, due)| due).chain(stalls).collect()
 }
 
@@ -35,6 +37,19 @@ pub(crate) fn due(shared: &Shared, owner: Owner) -> Vec<Due> {
 pub(crate) fn open(shared: &Shared, owner: Owner) -> Vec<Notice> {
     let claims = shared.claims();
     claims.open(owner, due(shared, owner))
+}
+
+/// A process of this owner, also one that was evicted and whose notice is still to be told.
+pub(crate) fn process_of(shared: &Shared, owner: Owner, handle: &Handle) -> Option<Snapshot> {
+    let entry = {
+        let registry = shared.registry();
+        if registry.closed_loops.contains(&owner) {
+            return None;
+        }
+        let evicted = || registry.unclaimed.iter().find(|entry| entry.handle == *handle);
+        Arc::clone(registry.entries.get(&(owner, *handle)).or_else(evicted)?)
+    };
+    entry.snapshot_of(owner)
 }
 
 /// These notices were handed to the transport.

@@ -154,6 +154,7 @@ fn enter(shared: &Shared, registry: &mut Registry, manifest: Manifest, completio
         reservation: None,
         retained,
         hand_over_unsaid: false,
+        joined: false,
         completion: Some(completion),
         // Before this supervisor, or soon, before any call is served.
         announced: true,

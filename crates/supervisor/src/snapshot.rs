@@ -70,6 +70,9 @@ pub struct Snapshot {
     pub stdin: StdinStatus,
     /// Bytes of input accepted and not yet taken.
     pub pending_input: u64,
+    /// Bytes of input that were accepted and that it never took, nor will: it ended or closed its input before. What a pipe
+    /// or a terminal held for it counts as taken.
+    pub unread_input: u64,
     /// What contains it.
     pub tier: Arc<str>,
     /// What became of the caps on what it may take; `None` where none was asked for.

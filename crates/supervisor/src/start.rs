@@ -4,7 +4,6 @@
 //! Not for validation of what a model wrote; only what would break the supervisor is refused here.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use procyard_core::{
@@ -20,7 +19,7 @@ use procyard_runner::{
 use procyard_spool::Spool;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
-use tracing::warn;
+use tracing::{Instrument as _, info_span, warn};
 
 use crate::actor::{Actor, MAILBOX, Order, record_intent};
 use crate::drain::Drain;
@@ -36,11 +35,30 @@ const DEADLINE_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 type Reply = oneshot::Sender<Result<Claim, SupervisorError>>;
 
+/// The caller that starts a process, which stays with it until it has the handle or its start has failed.
+struct Starter {
+    entry: Arc<Entry>,
+    left: bool,
+}
+
+impl Starter {
+    /// It has the handle, or is gone. Whether nobody else has the process or is to get it.
+    fn leaves(&mut self) -> bool {
+        !std::mem::replace(&mut self.left, true) && self.entry.leave()
+    }
+}
+
+impl Drop for Starter {
+    fn drop(&mut self) {
+        self.leaves();
+    }
+}
+
 /// A start as it is on the way to its caller. One that nobody takes is killed: the caller went away before it could
 /// learn the handle.
 struct Claim {
     started: Started,
-    unclaimed: Option<Arc<Entry>>,
+    unclaimed: Option<Starter>,
 }
 
 impl Claim {
@@ -52,11 +70,12 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if let Some(entry) = self.unclaimed.take() {
-            if entry.attending.load(Ordering::Acquire) > 0 {
-                // Calls that share its key stay with it: it is theirs now, and ends when the last of them goes.
+        if let Some(mut starter) = self.unclaimed.take() {
+            if !starter.leaves() {
+                // Calls that share its key have joined it: it is theirs, and ends when the last of them goes.
                 return;
             }
+            let entry = &starter.entry;
             // The command may have done something: its owner learns how it ended.
             entry.record().manifest.handed_over = true;
             // The mailbox is empty or nearly so: hardly anybody knows the process yet.
@@ -112,7 +131,8 @@ async fn run(
         let _ = reply.send(Err(error));
         return;
     }
-    let launched = match spawn(shared, &entry, prepared, &mut reply, &mut orders).await {
+    let mut starter = Starter { entry: Arc::clone(&entry), left: false };
+    let launched = match spawn(shared, &mut starter, prepared, &mut reply, &mut orders).await {
         Ok(launched) => launched,
         Err(failure) => {
             let (state, outcome) = failure.outcome();
@@ -138,10 +158,12 @@ async fn run(
             manifest.started_at = Some(started_at.max(manifest.created_at));
         })
         .await;
+    // Whatever is logged of the life of the process, by whichever crate, stands in it; of a handle four characters are shown.
+    let span = info_span!("process", ?handle);
     if let Err(error) = running {
         // The command runs and cannot be recorded: it is ended rather than left without a record.
         let _ = entry.orders.send(kill()).await;
-        shared.tasks.spawn(actor.run());
+        shared.tasks.spawn(actor.run().instrument(span));
         // When its tree cannot be proven empty, its record says so, and the attempt goes on.
         let _ = ended(&entry).await;
         let _ = reply.send(Err(SupervisorError::StartUnrecorded(Box::new(error))));
@@ -154,10 +176,10 @@ async fn run(
     if handed_over {
         shared.publish_hand_over(&entry);
     }
-    let claim = Claim { started: Started::New(handle), unclaimed: Some(entry) };
+    let claim = Claim { started: Started::New(handle), unclaimed: Some(starter) };
     // Not taken, it is dropped, here or on the way.
     let _ = reply.send(Ok(claim));
-    shared.tasks.spawn(actor.run());
+    shared.tasks.spawn(actor.run().instrument(span));
 }
 
 const fn kill() -> Order {
@@ -234,6 +256,7 @@ fn admit(
         reservation: Some(reservation),
         retained: None,
         hand_over_unsaid: false,
+        joined: false,
         completion: None,
         announced: false,
         stall: None,
@@ -382,15 +405,16 @@ impl Launched {
 }
 
 /// Starts the process in a task, since a runner is foreign code that may panic or hang; gives up when the caller
-/// goes away or somebody stops the process meanwhile. A start that is given up leaves no process behind.
+/// goes away, unless others have joined the start, or when somebody stops the process meanwhile. A start that is given up
+/// leaves no process behind.
 async fn spawn(
     shared: &Arc<Shared>,
-    entry: &Arc<Entry>,
+    starter: &mut Starter,
     prepared: Box<dyn PreparedProcess>,
     reply: &mut Reply,
     orders: &mut mpsc::Receiver<Order>,
 ) -> Result<Launched, SpawnFailure> {
-    if reply.is_closed() {
+    if reply.is_closed() && starter.leaves() {
         return Err(SpawnFailure::CallerGone);
     }
     let mut starting = tokio::spawn(async move { prepared.start().await.map(Launched::take_apart) });
@@ -405,9 +429,9 @@ async fn spawn(
                 ))),
             };
         }
-        () = reply.closed() => SpawnFailure::CallerGone,
+        () = abandoned(starter, reply) => SpawnFailure::CallerGone,
         (kind, by) = stop_ordered(orders) => {
-            record_intent(shared, entry, State::Starting, kind).await;
+            record_intent(shared, &starter.entry, State::Starting, kind).await;
             SpawnFailure::Stopped { kind, by }
         }
     };
@@ -417,6 +441,15 @@ async fn spawn(
         let _ = tokio::time::timeout(shared.limits.proof_bound, launched.process.close()).await;
     }
     Err(given_up)
+}
+
+/// Resolves when the caller goes away and nobody has joined its start. Of one that was joined, the last that stays and
+/// then goes orders a stop.
+async fn abandoned(starter: &mut Starter, reply: &mut Reply) {
+    reply.closed().await;
+    if !starter.leaves() {
+        std::future::pending().await
+    }
 }
 
 /// Resolves when a stop is ordered; other orders make no sense before there is a process.

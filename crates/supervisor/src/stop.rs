@@ -137,7 +137,7 @@ fn settled(standing: &Standing) -> Option<Result<(), SupervisorError>> {
 }
 
 /// Makes a yielded process a background one: its owner now gets a notice of its end, and a default deadline is
-/// lifted.
+/// lifted. One that another caller is starting is from now on independent of that caller.
 pub(crate) async fn hand_over(
     shared: &Arc<Shared>,
     owner: Owner,
@@ -158,6 +158,7 @@ pub(crate) async fn hand_over(
         let mut record = entry.record();
         let newly = !record.manifest.background && !record.manifest.handed_over && !entry.is_terminal();
         let starting = record.manifest.state == State::Starting;
+        record.joined |= starting;
         record.manifest.handed_over |= newly;
         record.hand_over_unsaid |= newly && starting;
         (newly, starting)
@@ -242,6 +243,7 @@ mod tests {
             reservation: None,
             retained: None,
             hand_over_unsaid: false,
+            joined: false,
             completion: Some(1),
             announced: true,
             stall: None,

@@ -242,7 +242,8 @@ impl Supervisor {
         crate::stop::stop(&self.shared, owner, handle, request).await
     }
 
-    /// Makes a yielded process a background one; `lift_deadline` removes its lifetime deadline.
+    /// Makes a yielded process a background one; `lift_deadline` removes its lifetime deadline. One that another caller is
+    /// starting no longer depends on that caller; whether it comes to be is told by [`Attendance::begun`].
     pub async fn hand_over(
         &self,
         owner: Owner,
@@ -270,7 +271,8 @@ impl Supervisor {
         Telling::new(&self.shared, owner)
     }
 
-    /// What this owner was not told yet and no reply under way is telling: completions in their order, then stalls.
+    /// What this owner was not told yet and no reply under way is telling: completions in their order, then stalls in the
+    /// order of admission.
     pub fn notices(&self, owner: Owner) -> Vec<Notice> {
         crate::notices::open(&self.shared, owner)
     }

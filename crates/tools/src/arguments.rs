@@ -22,10 +22,10 @@ pub(crate) fn parse<T: DeserializeOwned>(arguments: Value, schema: &Value) -> Re
         Value::Object(object) => object,
         _ => return Err(PublicError::new(ErrorCode::InvalidArguments, "the arguments must be an object")),
     };
-    // Models write `null` for an argument that they leave out.
-    object.retain(|_, value| !value.is_null());
     let none = Map::new();
     let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
+    // Models write `null` for an argument that they leave out.
+    object.retain(|name, value| !(value.is_null() && properties.contains_key(name)));
     for (name, value) in &mut object {
         let Some(property) = properties.get(name) else { return Err(unknown(name, properties)) };
         whole_number(value);
@@ -216,6 +216,8 @@ mod tests {
     fn a_misspelt_argument_is_told_the_right_name() {
         let error = refused::<BashArguments>(json!({"command": "true", "backgruond": true}));
         assert!(error.message.contains("did you mean `background`?"), "{error}");
+        let error = refused::<BashArguments>(json!({"command": "true", "backgruond": null}));
+        assert_eq!(error.field.as_deref(), Some("backgruond"));
         let error = refused::<BashArguments>(json!({"command": "true", "zzz": true}));
         assert!(error.message.contains("there are argv, background"), "{error}");
     }

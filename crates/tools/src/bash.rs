@@ -58,8 +58,9 @@ pub(crate) async fn bash(
             telling.outcome(handle);
         }
         let call = Call { toolbox, plan: &plan, handle };
-        // Also of a process that another call with the same key has started: it is stopped when the last of them is gone.
-        let stays = !matches!(plan.mode, Mode::Background(_));
+        // Also of a process that another call with the same key has started: it is stopped when the last of them is gone. A
+        // background process needs nobody once it runs; until then, those who joined its start.
+        let stays = !new || !matches!(plan.mode, Mode::Background(_));
         let attendance = stays.then(|| supervisor.attend(toolbox.owner(), handle));
         let (ended, lift) = match plan.mode {
             Mode::Background(wait) if wait.is_zero() && new => return call.started(),
@@ -71,13 +72,15 @@ pub(crate) async fn bash(
                 (call.wait_for_end(place.as_mut(), within, context.reporter()).await?, lift)
             }
         };
-        // What this call joined never ran. Where the call that was starting it has gone, its key is free, and this one starts
-        // it now; where the command could not be executed, it is found again.
-        let never_ran = ended
-            .as_ref()
-            .is_some_and(|snapshot| snapshot.state == State::Failed && snapshot.started_at.is_none());
+        let reached = match ended {
+            Some(snapshot) => snapshot,
+            None => call.let_go(lift, attendance.as_ref()).await?,
+        };
+        // What this call joined never ran. Where the call that was starting it had gone by then, its key is free, and this one
+        // starts it now; where the command could not be executed, it is found again.
+        let never_ran = reached.state == State::Failed && reached.started_at.is_none();
         if new || !never_ran || !std::mem::take(&mut again) {
-            return call.finish(ended, lift, attendance).await;
+            return call.answer(reached, attendance).await;
         }
     }
 }
@@ -183,28 +186,33 @@ impl Call<'_> {
         Ok(Some(snapshot).filter(|snapshot| snapshot.state.is_terminal()))
     }
 
-    /// The answer once the call has waited: the result, or a process that is handed over and stays when the caller goes.
-    async fn finish(
+    /// Hands the process over, so that it stays when the caller goes, where that can be. Of a start that was joined this
+    /// waits until it is known what came of it: nobody is told that something runs which may yet not.
+    async fn let_go(
         &self,
-        ended: Option<Snapshot>,
         lift_deadline: bool,
-        attendance: Option<Attendance>,
-    ) -> Result<Answer, PublicError> {
-        if let Some(snapshot) = ended {
-            return self.finished(snapshot, attendance).await;
-        }
+        attendance: Option<&Attendance>,
+    ) -> Result<Snapshot, PublicError> {
         let (supervisor, owner) = (self.toolbox.supervisor(), self.toolbox.owner());
-        let mut warnings = self.plan.warnings.clone();
         let snapshot = if self.toolbox.lasting() == Lasting::Possible {
             supervisor.hand_over(owner, &self.handle, lift_deadline).await
         } else {
             supervisor.snapshot(owner, &self.handle)
         };
-        let snapshot = snapshot.map_err(|error| error.public().effects(Effects::Started))?;
-        if snapshot.state.is_terminal() {
-            return self.finished(snapshot, attendance).await;
+        let snapshot = match (snapshot, attendance) {
+            (Ok(snapshot), Some(attendance)) if snapshot.state == State::Starting => attendance.begun().await,
+            (snapshot, _) => snapshot,
+        };
+        snapshot.map_err(|error| error.public().effects(Effects::Started))
+    }
+
+    /// The answer once the call has waited: the result, or a process that goes on.
+    async fn answer(&self, reached: Snapshot, attendance: Option<Attendance>) -> Result<Answer, PublicError> {
+        if reached.state.is_terminal() {
+            return self.finished(reached, attendance).await;
         }
-        if snapshot.teardown_failed {
+        let mut warnings = self.plan.warnings.clone();
+        if reached.teardown_failed {
             warnings
                 .push("the deadline has passed, but not everything it started could be ended yet".to_owned());
         }
@@ -326,6 +334,7 @@ fn blank(handle: Handle) -> BashResult {
         gap: false,
         normalized: false,
         binary: false,
+        unread_input_bytes: None,
         backgrounded: false,
         started_at: None,
         finished_at: None,
@@ -352,6 +361,7 @@ fn described(snapshot: &Snapshot, status: State) -> BashResult {
         reason: outcome.map(|outcome| outcome.reason),
         diagnostic: outcome.and_then(diagnostic),
         total_bytes: snapshot.total_bytes,
+        unread_input_bytes: unread_input(snapshot),
         backgrounded: snapshot.handed_over,
         started_at: snapshot.started_at.map(Into::into),
         finished_at: finished_at.map(Into::into),
@@ -363,6 +373,11 @@ fn described(snapshot: &Snapshot, status: State) -> BashResult {
         limits: limits::report(snapshot),
         ..blank(snapshot.identity.handle)
     }
+}
+
+/// Input that was accepted and that the process never took, where there is any.
+pub(crate) fn unread_input(snapshot: &Snapshot) -> Option<u64> {
+    Some(snapshot.unread_input).filter(|bytes| *bytes > 0)
 }
 
 /// A diagnostic that says something.

@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 
 pub(crate) use places::Claim;
 
-use crate::bash::{diagnostic, leftovers};
+use crate::bash::{diagnostic, leftovers, unread_input};
 use crate::definitions::{ToolAnnotations, ToolDefinition};
 use crate::escape;
 use crate::limits;
@@ -162,6 +162,7 @@ fn no_such_process(toolbox: &Toolbox, field: &str, naming: fn(&Handle) -> String
 fn notes(snapshot: &Snapshot) -> Vec<String> {
     let outcome = snapshot.outcome.as_ref().filter(|_| snapshot.state.is_terminal());
     let mut notes: Vec<String> = outcome.and_then(diagnostic).into_iter().collect();
+    notes.extend(unread_input(snapshot).map(render::never_taken));
     if let Some(left) = outcome.and_then(leftovers) {
         notes.push(render::left_behind(left));
     }

@@ -14,6 +14,7 @@ use procyard_text::shorten;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::ground::ground_before;
 use crate::keys;
 use crate::output::{look_at, millis, output_probe, result};
 use crate::page::{Look, forward};
@@ -78,10 +79,13 @@ pub(crate) async fn input(
         collapse: true,
     };
     let written = |error: PublicError| error.effects(Effects::Started);
+    // What was incomplete then was shown to nobody, and its rest alone would be no text.
+    let before =
+        if screen { accepted.cursor_before } else { ground_before(&source, accepted.cursor_before).await };
     if let Some(mut place) = place {
         let end = Instant::now() + patience;
         let probe = if screen { None } else { output_probe(StreamFilter::Both, &look) };
-        let target = Target { handle, cursor: accepted.cursor_before, probe };
+        let target = Target { handle, cursor: before, probe };
         let waited = place
             .wait(owner, WaitMode::Any, Until::Probe, vec![target], patience)
             .await
@@ -95,7 +99,7 @@ pub(crate) async fn input(
     let (screen, shown) = if screen {
         look_at(toolbox, &source, look.limit).await.map_err(written)?
     } else {
-        let cursor = arguments.cursor.unwrap_or(accepted.cursor_before);
+        let cursor = arguments.cursor.unwrap_or(before);
         (None, forward(&source, cursor, &look).await.map_err(written)?)
     };
     let pending_bytes = shown.snapshot.pending_input;
@@ -165,7 +169,9 @@ fn request(arguments: &InputArguments, application: bool) -> Result<InputRequest
         data.extend_from_slice(bytes);
     }
     if data.len() > INPUT_MAX {
-        return Err(PublicError::argument("data", format!("must be at most {INPUT_MAX} bytes")));
+        let message =
+            format!("must have at most {INPUT_MAX} bytes together with the keys, has {}", data.len());
+        return Err(PublicError::argument("data", message));
     }
     Ok(InputRequest { size, data, eof: arguments.eof })
 }

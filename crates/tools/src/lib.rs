@@ -55,6 +55,7 @@ mod by_handle;
 mod definitions;
 mod dialect;
 mod escape;
+mod ground;
 mod headtail;
 mod input;
 mod keys;

@@ -2,6 +2,8 @@
 //!
 //! Not for outcomes: a list teaches nobody how a process ended, so it suppresses no notice.
 
+use std::cmp::Reverse;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use procyard_api::{ListArguments, ListEntry, ListResult};
@@ -44,16 +46,18 @@ fn page_of(toolbox: &Toolbox, arguments: &ListArguments) -> Result<ListResult, P
     Ok(ListResult { processes, next_page, notifications: Vec::new() })
 }
 
-/// The page that the arguments ask for, and where the next one begins.
+/// The page that the arguments ask for, and where the next one begins. Newest first, and of what was admitted at the same
+/// moment in an order of its own that stays: so whatever comes and goes, no page repeats or skips what stays.
 pub(crate) fn select(
     mut processes: Vec<Snapshot>,
     arguments: &ListArguments,
 ) -> Result<(Vec<Snapshot>, Option<String>), PublicError> {
-    if let Some(after) = arguments.page.as_deref().map(Page::parse).transpose()? {
-        after.skip(&mut processes);
-    }
     let limit = usize::try_from(arguments.limit.unwrap_or(ENTRIES)).unwrap_or(usize::MAX);
     processes.retain(|snapshot| arguments.state.is_none_or(|state| state == snapshot.state));
+    processes.sort_unstable_by_key(|snapshot| Reverse(Page::after(snapshot)));
+    if let Some(shown) = arguments.page.as_deref().map(Page::parse).transpose()? {
+        processes.retain(|snapshot| Page::after(snapshot) < shown);
+    }
     let more = processes.len() > limit;
     processes.truncate(limit);
     let next_page = processes.last().filter(|_| more).map(|last| Page::after(last).to_text());
@@ -79,7 +83,7 @@ pub(crate) fn entry(snapshot: &Snapshot) -> ListEntry {
 
 /// Where a page ended: behind this process. Made of what its owner knows anyway; the order of admission in the session
 /// would tell that others exist.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Page {
     created_at: i64,
     handle: [u8; 16],
@@ -105,17 +109,6 @@ impl Page {
         let (time, handle) = bytes.split_first_chunk().ok_or_else(wrong)?;
         let handle = handle.try_into().map_err(|_| wrong())?;
         Ok(Self { created_at: i64::from_be_bytes(*time), handle })
-    }
-
-    /// Drops what the pages before have shown.
-    fn skip(self, processes: &mut Vec<Snapshot>) {
-        let behind =
-            processes.iter().position(|snapshot| *snapshot.identity.handle.as_bytes() == self.handle);
-        match behind {
-            Some(at) => drop(processes.drain(..=at)),
-            // It was evicted meanwhile: what is older is not shown yet.
-            None => processes.retain(|snapshot| snapshot.created_at.as_unix_micros() < self.created_at),
-        }
     }
 }
 
@@ -154,6 +147,39 @@ mod tests {
         arguments.page = next;
         let (third, next) = select(newest_first([3, 2, 1]), &arguments).unwrap();
         assert_eq!((ids(&third), next), (vec![1], None));
+    }
+
+    #[test]
+    fn what_began_at_one_moment_is_on_one_page_each_in_one_order() {
+        let all: Vec<Snapshot> = (1..=9)
+            .map(|of| Snapshot { created_at: Timestamp::from_unix_micros(5), ..process(of, State::Running) })
+            .collect();
+        let mut arguments = ListArguments { limit: Some(2), ..ListArguments::default() };
+        let mut shown = Vec::new();
+        for turn in 0.. {
+            let mut there = all.clone();
+            // They come in any order, and the last that was shown is evicted.
+            there.rotate_left(turn);
+            there.retain(|snapshot| Some(&snapshot.identity.handle.as_bytes()[0]) != shown.last());
+            let (page, next) = select(there, &arguments).unwrap();
+            shown.extend(ids(&page));
+            arguments.page = next;
+            if arguments.page.is_none() {
+                break;
+            }
+        }
+        assert_eq!(shown, [9, 8, 7, 6, 5, 4, 3, 2, 1]);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_changes_no_page_under_its_reader() {
+        let mut arguments = ListArguments { limit: Some(2), ..ListArguments::default() };
+        let (first, next) = select(newest_first([7, 6, 5]), &arguments).unwrap();
+        assert_eq!(ids(&first), [7, 6]);
+        arguments.page = next;
+        // One was started since, at an earlier time, and the last one is gone.
+        let (rest, _) = select(newest_first([4, 7, 5]), &arguments).unwrap();
+        assert_eq!(ids(&rest), [5, 4]);
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! Finds a pattern in a stream while it arrives: across the borders of chunks, in the text that a reader sees.
 //!
-//! Only the part of the text in which a match can still begin is kept and searched again, at most 64 KiB. A match
-//! that an assertion such as `$` could lose by what comes next is not reported before that is known.
+//! Only the part of the text in which a match can still begin is kept and searched again, at most 64 KiB, and only when
+//! much of it is new or a match may have ended: the work is linear in the output, however little comes at a time. A
+//! match that an assertion such as `$` could lose by what comes next is not reported before that is known.
 //!
 //! Not for what a pattern may be: see `pattern`.
+
+mod scout;
 
 use std::sync::Arc;
 
@@ -13,6 +16,7 @@ use procyard_text::Renderer;
 use regex_automata::Input;
 
 use crate::pattern::{MATCH_MAX, Pattern};
+use scout::Scout;
 
 /// Raw bytes rendered at once, and text that waits for a search at most. Every search may look again at all that is kept
 /// for a match, so that what is new must not be small against it, however small the chunks are.
@@ -20,6 +24,9 @@ const PIECE: usize = 32 << 10;
 
 /// What assertions can tell apart in the character behind a match: part of a word, line ends, anything else.
 const NEIGHBOURS: [&str; 4] = ["x", "\n", "\r", " "];
+
+/// Where at least one part in so many of what would be searched is new, it is searched.
+const NEW_SHARE: usize = 4;
 
 /// Searches for a match that fits among those that are too long. Halving finds it with a few; the bound keeps an output
 /// that is made of too long matches from costing more than linear time.
@@ -58,8 +65,11 @@ pub(crate) struct MatchProbe {
     text: String,
     /// Matches begin here at the earliest.
     from: usize,
-    /// The text up to here was searched.
+    /// The text up to here was looked at.
     searched: usize,
+    /// The last search found nothing at all, not even what is too long or could be lost by what comes next.
+    clean: bool,
+    scout: Option<Scout>,
     /// Where text comes from, wherever offsets and cursors do not advance alike.
     points: Vec<Point>,
     /// The cursor of the unit that is not complete yet.
@@ -72,6 +82,7 @@ pub(crate) struct MatchProbe {
 
 impl MatchProbe {
     pub(crate) fn new(pattern: Arc<Pattern>, streams: StreamFilter) -> Self {
+        let scout = pattern.scout.as_ref().map(Scout::new);
         Self {
             pattern,
             streams,
@@ -79,6 +90,8 @@ impl MatchProbe {
             text: String::new(),
             from: 0,
             searched: 0,
+            clean: true,
+            scout,
             points: Vec::new(),
             unit: 0,
             found: None,
@@ -156,21 +169,52 @@ impl MatchProbe {
         point.map_or(self.unit, |point| point.cursor_of(text))
     }
 
+    /// Looks at what is new.
+    fn look_at_new(&mut self) -> bool {
+        if self.can_have_matched() {
+            return self.search(false);
+        }
+        self.forget();
+        false
+    }
+
+    /// Whether searching can find anything that was not there before, or costs so little that it does not matter.
+    fn can_have_matched(&mut self) -> bool {
+        let (all, new) = (self.text.len() - self.from, self.text.len() - self.searched);
+        if !self.clean || new * NEW_SHARE >= all {
+            return true;
+        }
+        let (Some(scout), Some(automaton)) = (&mut self.scout, &self.pattern.scout) else { return true };
+        if !scout.follows() {
+            #[cfg(test)]
+            self.work.set(self.work.get() + all - new);
+            scout.begin(automaton, &self.text[..self.searched], self.from);
+        }
+        #[cfg(test)]
+        self.work.set(self.work.get() + new);
+        scout.reports(automaton, &self.text.as_bytes()[self.searched..])
+    }
+
     /// Searches what is there. `ended`: nothing follows.
     fn search(&mut self, ended: bool) -> bool {
+        if let Some(scout) = &mut self.scout {
+            // It goes by matches that can begin before what is kept; from here on it is to go by those in it.
+            scout.leave();
+        }
         if let Some((start, end)) = self.find(ended) {
             let text = self.text[start..end].to_owned();
             self.found = Some(Found { cursor: self.cursor_of(start), text });
             return true;
         }
         self.forget();
-        self.searched = self.text.len();
         false
     }
 
     fn find(&mut self, ended: bool) -> Option<(usize, usize)> {
         let end = self.text.len();
-        let first = self.first(end)?;
+        let first = self.search_in(self.from, end);
+        self.clean = first.is_none();
+        let first = self.fitting(first?, end)?;
         if ended || first.1 < end || !self.pattern.looks_around {
             return Some(first);
         }
@@ -188,9 +232,13 @@ impl MatchProbe {
         stands
     }
 
-    /// The first match before `end` that is not too long. Where the pattern prefers a longer one, it is what fits of it.
+    /// The first match before `end` that is not too long.
     fn first(&self, end: usize) -> Option<(usize, usize)> {
-        let first = self.search_in(self.from, end)?;
+        self.fitting(self.search_in(self.from, end)?, end)
+    }
+
+    /// The first match from `first` on that is not too long. Where the pattern prefers a longer one, it is what fits of it.
+    fn fitting(&self, first: (usize, usize), end: usize) -> Option<(usize, usize)> {
         if first.1 - first.0 <= MATCH_MAX {
             return Some(first);
         }
@@ -241,12 +289,14 @@ impl MatchProbe {
             from = from.max(self.searched + border + 1);
         }
         self.from = self.from.max(self.text.floor_char_boundary(from));
+        self.searched = self.text.len();
         let keep_from = self.text[..self.from].char_indices().next_back().map_or(0, |(at, _)| at);
         if keep_from < MATCH_MAX && keep_from < self.text.len() / 2 {
             return;
         }
         self.text.drain(..keep_from);
         self.from -= keep_from;
+        self.searched -= keep_from;
         let behind = self.points.partition_point(|point| point.text <= keep_from);
         if let Some(index) = behind.checked_sub(1) {
             let point = self.points[index];
@@ -271,7 +321,7 @@ impl Probe for MatchProbe {
         for piece in bytes.chunks(PIECE) {
             self.render(at, piece);
             at += piece.len() as u64;
-            if self.text.len() - self.searched >= PIECE && self.search(false) {
+            if self.text.len() - self.searched >= PIECE && self.look_at_new() {
                 return true;
             }
         }
@@ -279,7 +329,7 @@ impl Probe for MatchProbe {
     }
 
     fn look(&mut self) -> bool {
-        self.found.is_some() || self.text.len() > self.searched && self.search(false)
+        self.found.is_some() || self.text.len() > self.searched && self.look_at_new()
     }
 
     fn gap(&mut self, _: u64) {
@@ -299,6 +349,10 @@ impl Probe for MatchProbe {
         self.points.clear();
         self.from = 0;
         self.searched = 0;
+        self.clean = true;
+        if let Some(scout) = &mut self.scout {
+            scout.leave();
+        }
         self.renderer = Renderer::resynchronising();
     }
 

@@ -6,8 +6,8 @@
 use std::fmt::Write as _;
 
 use procyard_api::{Notification, NotificationKind};
-use procyard_core::{Handle, Owner};
-use procyard_supervisor::{Notice, NoticeKind, Snapshot, Supervisor, Telling};
+use procyard_core::Handle;
+use procyard_supervisor::{Notice, NoticeKind, Snapshot, Telling};
 use procyard_text::{escape_tag_text, shorten};
 
 use crate::render;
@@ -39,15 +39,10 @@ pub(crate) struct News {
 
 impl News {
     /// The notices that a reply carries; no other reply gets them.
-    pub(crate) fn gather(
-        supervisor: &Supervisor,
-        owner: Owner,
-        telling: &mut Telling,
-        naming: Naming,
-    ) -> Self {
+    pub(crate) fn gather(telling: &mut Telling, naming: Naming) -> Self {
         let mut news = Self { notifications: Vec::new(), text: String::new() };
         for notice in telling.take_notices(AT_ONCE) {
-            let snapshot = supervisor.snapshot(owner, &notice.handle).ok();
+            let snapshot = telling.process_of(&notice);
             news.notifications.push(notification(&notice, snapshot.as_ref()));
             news.text.push('\n');
             news.text.push_str(&block(&notice, snapshot.as_ref(), naming));

@@ -15,7 +15,7 @@ use procyard_supervisor::{
 };
 use tokio::time::Instant;
 
-use crate::bash::diagnostic;
+use crate::bash::{diagnostic, unread_input};
 use crate::matcher::{Found, MatchProbe};
 use crate::page::{Look, Shown, forward, tail};
 use crate::question::{Awaited, Begin, Question};
@@ -188,9 +188,9 @@ async fn read(toolbox: &Toolbox, question: &Question, reading: Reading) -> Resul
         Begin::Cursor(cursor) => (None, forward(&source, cursor, &question.look).await?),
         Begin::Tail(of) => (None, tail(&source, of, &question.look).await?),
     };
-    let matched = reading.found.map(|found| Matched {
-        cursor: found.cursor,
-        text: cut(&found.text, question.look.limit).to_owned(),
+    let matched = reading.found.map(|found| {
+        let text = cut(&found.text, question.look.limit);
+        Matched { cursor: found.cursor, text: text.to_owned(), truncated: text.len() < found.text.len() }
     });
     Ok(OutputResult { matched, screen, ..result(shown) })
 }
@@ -226,6 +226,7 @@ pub(crate) fn result(shown: Shown) -> OutputResult {
         binary: shown.binary,
         artifact: Artifact { id: handle, encoding: Encoding::Base64 },
         stdin: stdin(&snapshot),
+        unread_input_bytes: unread_input(&snapshot),
         exit_code: outcome.and_then(|outcome| outcome.exit_code),
         signal: outcome.and_then(|outcome| outcome.signal),
         reason: outcome.map(|outcome| outcome.reason),

@@ -8,14 +8,14 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use procyard_api::Encoding;
-use procyard_core::{ErrorCode, PublicError};
+use procyard_core::PublicError;
 use procyard_supervisor::{Page, ReadFrom, Snapshot};
 use procyard_text::{
     PageBuilder, PageRequest, Progress, Renderer, SEQUENCE_LIMIT, continuation_len, tail_page,
 };
 
 use crate::segment::{Cursors, Segment, first_segment, last_segment};
-use crate::source::Source;
+use crate::source::{Source, is_damage};
 
 /// A character that the cursor cuts begins at most this many bytes before it.
 const LOOK_BACK: usize = 3;
@@ -176,11 +176,6 @@ async fn cut_len(source: &dyn Source, page: &Page, first: &Segment<'_>) -> Resul
         after.extend_from_slice(rest.bytes);
     }
     Ok(continuation_len(first.before, &after))
-}
-
-/// Whether output is damaged, and not just out of reach.
-fn is_damage(error: &PublicError) -> bool {
-    error.code == ErrorCode::SpoolCorrupt
 }
 
 /// Whether a byte continues a character of UTF-8.

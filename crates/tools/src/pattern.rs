@@ -3,7 +3,9 @@
 //! Not for searching a stream: see the matcher.
 
 use procyard_core::PublicError;
-use regex_automata::meta;
+use regex_automata::hybrid::dfa::{self, DFA};
+use regex_automata::nfa::thompson;
+use regex_automata::{MatchKind, meta};
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
@@ -21,6 +23,8 @@ pub(crate) struct Pattern {
     pub(crate) reach: usize,
     /// The ends of lines that no match contains.
     pub(crate) borders: &'static [char],
+    /// The automaton that reports every end of every match; `None` where it would take too much memory.
+    pub(crate) scout: Option<DFA>,
     /// Whether a match can depend on what is next to it.
     pub(crate) looks_around: bool,
 }
@@ -51,9 +55,19 @@ impl Pattern {
                 (true, false) => &['\r'],
                 (true, true) => &[],
             },
+            scout: scout(&hir),
             looks_around: !hir.properties().look_set().is_empty(),
         })
     }
+}
+
+fn scout(hir: &Hir) -> Option<DFA> {
+    let config = thompson::Config::new().nfa_size_limit(Some(SIZE_MAX));
+    let nfa = thompson::Compiler::new().configure(config).build_from_hir(hir).ok()?;
+    // A word boundary beside anything but ASCII makes it give up.
+    let config =
+        dfa::Config::new().match_kind(MatchKind::All).unicode_word_boundary(true).cache_capacity(SIZE_MAX);
+    dfa::Builder::new().configure(config).build_from_nfa(nfa).ok()
 }
 
 /// What is wrong with a pattern, and at which character, counted from 0.

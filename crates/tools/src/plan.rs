@@ -133,7 +133,7 @@ fn command(arguments: &BashArguments, lines: CommandLines) -> Result<CommandSpec
     let fits = |field: &str, bytes: usize| {
         if bytes > COMMAND_MAX {
             let message = format!(
-                "is {bytes} bytes, at most {COMMAND_MAX} are possible; write it to a file and run that"
+                "has {bytes} bytes, at most {COMMAND_MAX} are possible; write it to a file and run that"
             );
             return Err(PublicError::argument(field, message));
         }
@@ -237,7 +237,8 @@ fn streams(arguments: &BashArguments) -> Result<(Option<TerminalSize>, StdinMode
             return Err(PublicError::argument("input", message));
         }
         if input.len() > INPUT_MAX {
-            return Err(PublicError::argument("input", format!("must be at most {INPUT_MAX} bytes")));
+            let message = format!("must have at most {INPUT_MAX} bytes, has {}", input.len());
+            return Err(PublicError::argument("input", message));
         }
     }
     let size = TerminalSize::default();

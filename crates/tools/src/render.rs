@@ -50,6 +50,9 @@ pub(crate) fn bash(result: &BashResult) -> String {
     if let Some(diagnostic) = &result.diagnostic {
         let _ = writeln!(text, "[{diagnostic}]");
     }
+    if let Some(bytes) = result.unread_input_bytes {
+        let _ = writeln!(text, "[{}]", never_taken(bytes));
+    }
     if let Some(leftovers) = result.leftovers {
         let _ = writeln!(text, "[{}]", left_behind(leftovers));
     }
@@ -98,6 +101,9 @@ pub(crate) fn process_output(result: &OutputResult, encoding: Encoding) -> Strin
     }
     if result.storage_degraded {
         let _ = writeln!(text, "[{UNKEPT}]");
+    }
+    if let Some(bytes) = result.unread_input_bytes {
+        let _ = writeln!(text, "[{}]", never_taken(bytes));
     }
     text
 }
@@ -204,6 +210,11 @@ pub(crate) fn list(result: &ListResult) -> String {
 /// Descendants that outlived a command.
 pub(crate) fn left_behind(leftovers: LeftoversReport) -> String {
     format!("it left {} processes behind: {}", leftovers.count, word(leftovers.action))
+}
+
+/// Input that was lost.
+pub(crate) fn never_taken(bytes: u64) -> String {
+    format!("at least {bytes} bytes of its input were not read: it ended or closed its input before")
 }
 
 /// Output, with a newline at its end.

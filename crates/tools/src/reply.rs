@@ -4,8 +4,8 @@
 //! Not for the content of a reply: each tool makes its own.
 
 use procyard_api::ErrorBody;
-use procyard_core::{Handle, Owner, PublicError};
-use procyard_supervisor::{Attendance, Supervisor, Telling};
+use procyard_core::{Handle, PublicError};
+use procyard_supervisor::{Attendance, Telling};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -92,13 +92,7 @@ struct Receipt {
 }
 
 impl Reply {
-    pub(crate) fn new(
-        supervisor: &Supervisor,
-        owner: Owner,
-        mut telling: Telling,
-        answer: Result<Answer, PublicError>,
-        naming: Naming,
-    ) -> Self {
+    pub(crate) fn new(mut telling: Telling, answer: Result<Answer, PublicError>, naming: Naming) -> Self {
         let Answer { mut structured, mut text, told, attendance, left_running, read } = match answer {
             Ok(answer) => answer,
             // The shape of an error has no room for notices: they come with the next result.
@@ -116,7 +110,7 @@ impl Reply {
             }
         };
         telling.tells(&told);
-        let news = News::gather(supervisor, owner, &mut telling, naming);
+        let news = News::gather(&mut telling, naming);
         text = render::without_notices(text);
         text.push_str(&news.text);
         if !news.notifications.is_empty()

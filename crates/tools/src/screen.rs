@@ -7,6 +7,7 @@
 
 mod drawing;
 mod emulator;
+mod marks;
 
 use std::sync::{Mutex, PoisonError};
 
@@ -66,7 +67,7 @@ impl Screens {
         snapshot: Snapshot,
         limit: usize,
     ) -> Result<(Screen, Shown), PublicError> {
-        let (drawing, snapshot) = self.drawn(source, snapshot).await?;
+        let (mut drawing, snapshot) = self.drawn(source, snapshot).await?;
         let screen = drawing.screen(limit);
         let ground = drawing.ground();
         self.put_back(snapshot.identity.handle, drawing);
@@ -181,7 +182,8 @@ async fn catch_up(
         let before = drawing.next();
         (drawing, work) = draw(drawing, page, work).await?;
         if work == 0 && drawing.next() < target {
-            return draw_latest(drawing, source, snapshot, latest_work).await;
+            // Rare, and large: not a part of every look's future.
+            return Box::pin(draw_latest(drawing, source, snapshot, latest_work)).await;
         }
         if drawing.next() == before {
             break;

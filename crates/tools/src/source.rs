@@ -4,8 +4,8 @@
 //! Not for text: what comes back are bytes with their cursors.
 
 use async_trait::async_trait;
-use procyard_core::{Handle, Owner, PublicError};
-use procyard_supervisor::{Page, ReadFrom, ReadRequest, Snapshot, StreamFilter, Supervisor};
+use procyard_core::{ErrorCode, Handle, Owner, PublicError};
+use procyard_supervisor::{Page, ReadFrom, ReadRequest, Snapshot, StreamFilter, Supervisor, SupervisorError};
 
 /// One process's output.
 #[async_trait]
@@ -16,6 +16,14 @@ pub(crate) trait Source: Send + Sync {
 
     /// The beginning of the stream, kept whatever falls out later.
     async fn head(&self) -> Result<(Page, Snapshot), PublicError>;
+
+    /// Where intact output begins again behind damage at `cursor`; `None` where there is no damage.
+    async fn behind_damage(&self, cursor: u64) -> Option<u64>;
+}
+
+/// Whether output is damaged, and not just out of reach.
+pub(crate) fn is_damage(error: &PublicError) -> bool {
+    error.code == ErrorCode::SpoolCorrupt
 }
 
 /// The output of a supervised process.
@@ -35,5 +43,13 @@ impl Source for Supervised<'_> {
 
     async fn head(&self) -> Result<(Page, Snapshot), PublicError> {
         self.supervisor.head(self.owner, &self.handle).await.map_err(|error| error.public())
+    }
+
+    async fn behind_damage(&self, cursor: u64) -> Option<u64> {
+        let request = ReadRequest { from: ReadFrom::Cursor(cursor), max_bytes: 1, streams: self.streams };
+        match self.supervisor.read(self.owner, &self.handle, request).await {
+            Err(SupervisorError::Damaged { until, .. }) if until > cursor => Some(until),
+            _ => None,
+        }
     }
 }

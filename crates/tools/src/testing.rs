@@ -42,6 +42,7 @@ pub(crate) fn snapshot(command: &str, state: State) -> Snapshot {
         initial_terminal: None,
         stdin: StdinStatus::None,
         pending_input: 0,
+        unread_input: 0,
         tier: "subreaper".into(),
         limits: None,
         memory_kills: 0,
@@ -183,6 +184,10 @@ impl Source for Recorded {
         let kept = Self { retained_from: 0, ..self.clone() };
         let snapshot = Snapshot { total_bytes: self.total(), ..snapshot("true", self.state) };
         Ok((Page { retained_from: self.retained_from, ..kept.page(0, 16 << 10) }, snapshot))
+    }
+
+    async fn behind_damage(&self, cursor: u64) -> Option<u64> {
+        self.damaged.filter(|_| self.is_damaged(cursor)).map(|(_, until)| until)
     }
 }
 

@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::definitions::{BASH, ToolDefinition, definitions, named};
-use crate::notices::{Naming, by_handle};
+use crate::notices::by_handle;
 use crate::progress::{Progress, Reporter};
 use crate::reply::{Answer, Reply};
 use crate::screen::Screens;
@@ -151,22 +151,12 @@ impl Toolbox {
     pub async fn call(&self, name: &str, arguments: Value, context: CallContext) -> Reply {
         let mut telling = self.telling();
         let answer = self.answer(name, arguments, &context, &mut telling).await;
-        self.reply(telling, answer, by_handle)
+        Reply::new(telling, answer, by_handle)
     }
 
     /// The beginning of a reply.
     pub(crate) fn telling(&self) -> Telling {
         self.supervisor.telling(self.owner)
-    }
-
-    /// The end of one.
-    pub(crate) fn reply(
-        &self,
-        telling: Telling,
-        answer: Result<Answer, PublicError>,
-        naming: Naming,
-    ) -> Reply {
-        Reply::new(&self.supervisor, self.owner, telling, answer, naming)
     }
 
     async fn answer(

@@ -218,6 +218,29 @@ async fn the_same_key_gives_the_same_process_and_other_arguments_a_conflict() {
     assert_ne!(elsewhere.structured["process_id"], first["process_id"], "keys are per owner");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_limit_is_told_in_the_unit_in_which_it_is_counted() {
+    let yard = Yard::new(Script::new().exit(0)).await;
+    for (arguments, field, message) in [
+        (json!({"command": "x".repeat(65_537)}), "command", "has 65537 bytes, at most 65536 are"),
+        (json!({"command": "é".repeat(40_000)}), "command", "has 80000 bytes, at most 65536 are"),
+        (json!({"input": "é".repeat(600_000)}), "input", "must have at most 1048576 bytes, has 1200000"),
+        (json!({"input": "x".repeat(1_048_577)}), "input", "must have at most 1048576 bytes, has 1048577"),
+        (json!({"description": "é".repeat(201)}), "description", "must have at most 200 characters, has 201"),
+        (json!({"idempotency_key": "é".repeat(129)}), "idempotency_key", "at most 128 characters, has 129"),
+    ] {
+        let error = &yard.bash(arguments).await["error"];
+        assert_eq!(error["field"], field);
+        assert!(error["message"].as_str().unwrap().contains(message), "{error}");
+    }
+    let longest = json!({"idempotency_key": "🦀".repeat(128), "description": "🦀".repeat(200)});
+    let fits = yard.bash(longest.clone()).await;
+    assert_eq!(fits["status"], "exited", "{fits}");
+    assert_eq!(yard.bash(longest).await["process_id"], fits["process_id"]);
+    let longest = json!({"command": "x".repeat(65_536), "input": "x".repeat(1_048_576)});
+    assert_eq!(yard.bash(longest).await["status"], "exited");
+}
+
 /// A call that has begun and waits.
 async fn waiting<'t>(yard: &'t Yard, arguments: Value) -> Pin<Box<dyn Future<Output = Reply> + 't>> {
     let mut call: Pin<Box<dyn Future<Output = Reply> + 't>> =
@@ -275,16 +298,55 @@ async fn a_call_that_joins_a_process_after_its_hand_over_does_not_stop_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_joined_a_start_which_was_given_up_starts_the_command_itself() {
+async fn a_start_that_another_call_has_joined_goes_on_when_the_one_that_began_it_goes() {
+    for arguments in [
+        json!({}),
+        json!({"background": true}),
+        json!({"background": true, "yield_time_ms": 1}),
+        json!({"yield_time_ms": 0}),
+    ] {
+        let slow = Script::new().start_fault(StartFault::Slow(Duration::from_secs(9)));
+        let yard = Yard::new(slow.stdout("up\n").pause(Duration::from_secs(60)).exit(0)).await;
+        let arguments = common::with(json!({"command": "play", "idempotency_key": "k"}), arguments);
+        let first = waiting(&yard, arguments.clone()).await;
+        let second = waiting(&yard, arguments.clone()).await;
+        drop(first);
+        let told = second.await;
+        told.handed_to_transport();
+        let process = id(&told.structured);
+        let stays = arguments.get("background").is_none() && arguments.get("yield_time_ms").is_none();
+        assert_eq!(told.structured["status"], if stays { "exited" } else { "running" }, "{arguments}");
+        drop(told);
+        let end = yard.output(&process, json!({"wait": "any", "until": "exit", "timeout_ms": 100_000})).await;
+        assert_eq!((&end["status"], &end["output"]), (&json!("exited"), &json!("up\n")), "{arguments}");
+        assert_eq!(yard.runner.played().len(), 1, "it was started once");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_goes_on_when_a_call_that_has_joined_it_goes() {
+    let slow = Script::new().start_fault(StartFault::Slow(Duration::from_secs(9)));
+    let yard = Yard::new(slow.stdout("up\n").exit(0)).await;
+    let arguments = json!({"command": "play", "idempotency_key": "k"});
+    let first = waiting(&yard, arguments.clone()).await;
+    drop(waiting(&yard, arguments).await);
+    let told = first.await;
+    assert_eq!((&told.structured["status"], &told.structured["output"]), (&json!("exited"), &json!("up\n")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_is_given_up_when_the_last_of_its_calls_goes() {
     let yard = Yard::new(Script::new().start_fault(StartFault::Hang)).await;
-    yard.runner.then(Script::new().stdout("done").exit(0));
     let arguments = json!({"command": "play", "idempotency_key": "k"});
     let first = waiting(&yard, arguments.clone()).await;
     let second = waiting(&yard, arguments).await;
     drop(first);
-    let told = second.await;
-    assert_eq!((&told.structured["status"], &told.structured["output"]), (&json!("exited"), &json!("done")));
-    assert_eq!(told.structured["backgrounded"], false);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let state = || yard.supervisor.list(common::owner(1))[0].state;
+    assert_eq!(state(), State::Starting);
+    drop(second);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(state(), State::Terminated);
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,10 +5,10 @@ mod common;
 use std::time::Duration;
 
 use common::{Yard, call, code, id, owner};
-use procyard_core::LeaseHolder;
+use procyard_core::{LeaseHolder, Limits};
 use procyard_runner::TerminalSize;
-use procyard_supervisor::Leases;
-use procyard_testkit::{Reaction, Script};
+use procyard_supervisor::{Leases, Services};
+use procyard_testkit::{Reaction, Script, ScriptedRunner};
 use serde_json::{Value, json};
 
 async fn input(yard: &Yard, process: &str, arguments: Value) -> Value {
@@ -44,6 +44,57 @@ async fn input_gives_the_answer_from_where_the_output_ended() {
         (&json!("exited"), &json!("prompt héllo\n"), &json!("closed"))
     );
     assert_eq!(code(&input(&yard, &process, json!({"data": "x"})).await), "stdin_closed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_to_input_begins_between_two_units_of_the_stream() {
+    for (before, after, output, start) in [
+        (&b"ready \x1b[3"[..], &b"1mgo\x1b[0m"[..], "go", 6),
+        (b"\x1b]0;a ti", b"tle\x07go", "go", 0),
+        (b"ready \xe6\x97", b"\xa5 go", "日 go", 6),
+        (b"50%\r", b"60%\r\n", "60%\n", 3),
+        (b"ready ", b"go", "go", 6),
+    ] {
+        let yard = Yard::new(Script::new().stdout(before)).await;
+        let process = with_stdin(&yard).await;
+        yard.output(&process, json!({"wait": "any", "timeout_ms": 100})).await;
+        let arguments = json!({"process_id": process, "data": "x", "yield_time_ms": 5000, "quiet_ms": 100});
+        let asked = call(&yard.tools, "ProcessInput", arguments);
+        let played = yard.runner.last().unwrap();
+        let answers = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            played.stdout(after).await;
+        };
+        let (answer, ()) = tokio::join!(asked, answers);
+        let answer = &answer.structured;
+        assert_eq!(
+            (&answer["output"], &answer["start_cursor"]),
+            (&json!(output), &json!(start)),
+            "{before:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn input_that_a_process_never_took_is_told_by_every_later_result() {
+    let yard = Yard::new(Script::new().pause(Duration::from_secs(1)).exit(0)).await;
+    let given = 200_000;
+    // What is scripted has a pipe of 64 KiB.
+    let lost = given - (64 << 10);
+    let process = with_stdin(&yard).await;
+    let accepted = input(&yard, &process, json!({"data": "x".repeat(given)})).await;
+    assert_eq!(accepted["accepted_bytes"], given);
+    assert!(accepted.get("unread_input_bytes").is_none(), "it may still take it");
+    yard.ended(&process).await;
+    let arguments = json!({"process_id": process});
+    let end = call(&yard.tools, "ProcessOutput", arguments).await;
+    assert_eq!(end.structured["unread_input_bytes"], lost);
+    assert!(end.text.contains(&format!("{lost} bytes of its input")), "{}", end.text);
+    let reply = call(&yard.tools, "Bash", json!({"command": "play", "input": "x".repeat(given)})).await;
+    assert_eq!(reply.structured["unread_input_bytes"], lost);
+    assert!(reply.text.contains(&format!("{lost} bytes of its input")), "{}", reply.text);
+    let reply = call(&yard.tools, "Bash", json!({"command": "play", "input": "x"})).await;
+    assert!(reply.structured.get("unread_input_bytes").is_none(), "{}", reply.text);
 }
 
 #[tokio::test(start_paused = true)]
@@ -134,6 +185,28 @@ async fn an_end_is_announced_once_in_values_and_text() {
     assert!(reply.text.contains("<summary>four &lt;b&gt; — exited 4 after "), "{}", reply.text);
     reply.handed_to_transport();
     assert!(yard.bash(json!({})).await.get("notifications").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_notice_of_a_process_that_was_evicted_says_what_it_was() {
+    let limits = Limits { retained_per_session: 1, ..Limits::default() };
+    let runner = ScriptedRunner::new(Script::new().pause(Duration::from_secs(1)).die_of(11));
+    let yard = Yard::within(limits, runner, Services::discard(), None).await;
+    let labelled = id(&yard.bash(json!({"background": true, "description": "the build"})).await);
+    let plain = id(&yard.call("Bash", json!({"command": "make docs", "background": true})).await);
+    let last = yard.background().await;
+    for process in [&labelled, &plain, &last] {
+        yard.ended(process).await;
+    }
+    let reply = call(&yard.tools, "ProcessList", json!({})).await;
+    assert_eq!(reply.structured["processes"].as_array().unwrap().len(), 1, "two of them are evicted");
+    let notices = reply.structured["notifications"].as_array().unwrap();
+    assert_eq!(notices.len(), 3);
+    let of = |process: &str| notices.iter().find(|notice| notice["process_id"] == process).unwrap();
+    assert_eq!((&of(&labelled)["description"], of(&plain).get("description")), (&json!("the build"), None));
+    for summary in ["the build — failed (SIGSEGV)", "make docs — failed (SIGSEGV)"] {
+        assert!(reply.text.contains(&format!("<summary>{summary} after ")), "{}", reply.text);
+    }
 }
 
 #[tokio::test(start_paused = true)]

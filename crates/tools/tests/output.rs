@@ -3,10 +3,14 @@
 
 mod common;
 
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 use std::time::Duration;
 
 use common::{Yard, call, code, id, owner};
-use procyard_testkit::Script;
+use procyard_core::Limits;
+use procyard_supervisor::Services;
+use procyard_testkit::{Script, ScriptedRunner};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -116,6 +120,21 @@ async fn a_pattern_is_found_across_chunks_where_it_begins() {
     assert!(yard.output(&process, none).await.get("matched").is_none());
     let bad = yard.output(&process, json!({"wait": "any", "until": "match", "pattern": "("})).await;
     assert_eq!((code(&bad), &bad["error"]["field"]), ("invalid_arguments", &json!("pattern")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_match_that_is_shown_in_part_says_so() {
+    let yard = Yard::new(Script::new().stdout("xxééé\n")).await;
+    let process = yard.background().await;
+    for (limit, matched) in [
+        (8, json!({"cursor": 2, "text": "ééé"})),
+        (6, json!({"cursor": 2, "text": "ééé"})),
+        (5, json!({"cursor": 2, "text": "éé", "truncated": true})),
+        (1, json!({"cursor": 2, "text": "", "truncated": true})),
+    ] {
+        let ask = json!({"wait": "any", "until": "match", "pattern": "é+", "limit_bytes": limit});
+        assert_eq!(yard.output(&process, ask).await["matched"], matched, "{limit}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -270,4 +289,45 @@ async fn binary_output_is_flagged_and_exact_in_base64() {
     assert_eq!(text.structured["artifact"], json!({"id": process, "encoding": "base64"}));
     let exact = yard.output(&process, json!({"encoding": "base64"})).await;
     assert_eq!(exact["output"], "f0VMRgIBAAD//oA=");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_at_damaged_output_ends_at_once_and_a_pattern_is_found_behind_it() {
+    let limits = Limits { window_bytes: 1000, ..Limits::default() };
+    let printed = [&b"x".repeat(60_000)[..], b"needle"].concat();
+    let runner = ScriptedRunner::new(Script::new().stdout(printed));
+    let yard = Yard::within(limits, runner, Services::discard(), None).await;
+    let process = yard.background().await;
+    yard.output(&process, json!({"cursor": 60_005, "wait": "any", "timeout_ms": 60_000})).await;
+    damage(yard.place.path(), 16_384 + 100);
+    let began = Instant::now();
+    // The first block of output is intact, the second one is not.
+    let read = yard.output(&process, json!({"cursor": 10, "limit_bytes": 1_000_000})).await;
+    let cursor = read["next_cursor"].as_u64().unwrap();
+    assert!((16_000..16_400).contains(&cursor), "{cursor}");
+    let wait = json!({"cursor": cursor, "wait": "any", "timeout_ms": 600_000});
+    assert_eq!(code(&yard.output(&process, wait).await), "spool_corrupt");
+    let found = json!({"wait": "any", "until": "match", "pattern": "needle", "timeout_ms": 600_000});
+    let result = yard.output(&process, found).await;
+    assert_eq!(result["matched"], json!({"cursor": 60_000, "text": "needle"}));
+    assert_eq!(began.elapsed(), Duration::ZERO);
+}
+
+/// Changes a byte of the one file below a directory that is as large as a spool's segment.
+fn damage(place: &Path, offset: u64) {
+    let mut places = vec![place.to_owned()];
+    while let Some(place) = places.pop() {
+        for entry in std::fs::read_dir(place).unwrap().map(Result::unwrap) {
+            if entry.file_type().unwrap().is_dir() {
+                places.push(entry.path());
+            } else if entry.metadata().unwrap().len() > offset {
+                let file = std::fs::OpenOptions::new().read(true).write(true).open(entry.path()).unwrap();
+                let mut byte = [0];
+                file.read_exact_at(&mut byte, offset).unwrap();
+                file.write_all_at(&[!byte[0]], offset).unwrap();
+                return;
+            }
+        }
+    }
+    panic!("there is no segment");
 }

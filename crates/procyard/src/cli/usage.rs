@@ -51,7 +51,7 @@ mod tests {
             (vec!["procyard", "ps", "--state", "runing"], "--state", "did you mean `running`?"),
             (vec!["procyard", "ps", "--limit", "0"], "--limit", "0 is not in 1..=10000"),
             (vec!["procyard", "wait"], "HANDLE", "were not provided"),
-            (vec!["procyard", "logs", "--tial", "3"], "--tial", "unexpected argument"),
+            (vec!["procyard", "ps", "--limti", "3"], "--limti", "unexpected argument"),
         ] {
             let error = refused(&arguments);
             assert_eq!((error.code, error.field.as_deref()), (ErrorCode::InvalidArguments, Some(field)));

@@ -87,7 +87,7 @@ mod tests {
             "info",
             "INFO",
             "warn,procyard=info",
-            " warn , procyard_server::http = debug ",
+            "warn,procyard_server::http=debug",
             "procyard_supervisor[process]=trace",
             "procyard_supervisor[process{handle=\"a,b\"}]=trace",
             "[process]",

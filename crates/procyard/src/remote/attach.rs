@@ -88,15 +88,22 @@ async fn be_there(options: &AttachOptions) -> anyhow::Result<u8> {
             ),
         ));
     }
-    let replayed = options.replay || details.state.is_terminal();
-    let (shown, cursor) =
-        if replayed { (None, Some(details.retained_from)) } else { shown(&client, &handle).await? };
+    let live = !details.state.is_terminal();
+    let (shown, cursor) = if options.replay || !live {
+        (None, Some(details.retained_from))
+    } else {
+        shown(&client, &handle).await?
+    };
     let mut attachment = client.attach(&handle, &AttachQuery { cursor }).await?;
     let stop = stop_on_signals()?;
     let mut quit = Caught::catch(SignalKind::quit())?;
     let mut resized = Caught::catch(SignalKind::window_change())?;
-    voice.note(format_args!("attached; {} leaves the process as it is", options.detach_keys));
-    let mut borrowed = Borrowed { raw: RawTerminal::enter(), screen: Screen::default() };
+    if live {
+        voice.note(format_args!("attached; {} leaves the process as it is", options.detach_keys));
+    }
+    // The output of one that has ended is shown, and nothing is typed to it.
+    let raw = if live { RawTerminal::enter() } else { None };
+    let mut borrowed = Borrowed { raw, screen: Screen::default() };
     let over = {
         let here = here(&mut attachment, &details, shown, options, &mut borrowed.screen, &mut resized);
         tokio::select! {
@@ -152,10 +159,11 @@ async fn here(
     // Whoever reads next gets what comes after this is dropped.
     let over = CancellationToken::new();
     let _guard = over.clone().drop_guard();
-    let mut input = typed(over);
+    let mut reading = !details.state.is_terminal();
+    let mut input = if reading { typed(over) } else { mpsc::channel(1).1 };
     let mut detector = Detector::new(options.detach_keys.clone());
-    let mut reading = true;
-    let mut to_fit = begin_to_fit(attachment, details).await?;
+    let mut to_fit = if reading { begin_to_fit(attachment, details).await? } else { None };
+    let mut unsent = None;
     loop {
         let due = to_fit.unwrap_or_else(Instant::now);
         let done = tokio::select! {
@@ -179,24 +187,21 @@ async fn here(
                     }
                 },
                 Ok(Some(_)) => Ok(()),
-                Ok(None) => return Ok(Over::Lost(None)),
-                Err(error) => Err(error),
+                Ok(None) => return Ok(Over::Lost(unsent)),
+                Err(error) => return Ok(Over::Lost(Some(error))),
             },
-            piece = input.recv(), if reading => match piece {
-                Some(piece) => {
-                    let Typed { bytes, leave } = detector.take(&piece);
-                    let sent = if bytes.is_empty() { Ok(()) } else { attachment.send(bytes).await };
-                    if leave {
-                        return Ok(Over::Left);
-                    }
-                    sent
+            piece = input.recv(), if reading => if let Some(piece) = piece {
+                let Typed { bytes, leave } = detector.take(&piece);
+                let sent = if bytes.is_empty() { Ok(()) } else { attachment.send(bytes).await };
+                if leave {
+                    return Ok(Over::Left);
                 }
-                None => {
-                    reading = false;
-                    attachment.command(AttachCommand::Eof).await
-                }
+                sent
+            } else {
+                reading = false;
+                attachment.command(AttachCommand::Eof).await
             },
-            () = resized.recv() => {
+            () = resized.recv(), if unsent.is_none() && !details.state.is_terminal() => {
                 to_fit = None;
                 fit(attachment).await
             }
@@ -206,7 +211,8 @@ async fn here(
             }
         };
         if let Err(error) = done {
-            return Ok(Over::Lost(Some(error)));
+            // What the service sent before it let go is still to come, and says why.
+            (reading, to_fit, unsent) = (false, None, Some(error));
         }
     }
 }

@@ -153,3 +153,21 @@ fn what_a_run_says_beside_its_end_is_json_too() {
     assert_eq!(said.last().unwrap()["status"], "terminated", "{said:?}");
     scene.assert_no_survivor();
 }
+
+#[test]
+fn what_is_logged_of_a_process_stands_in_its_span_and_shows_four_characters_of_its_handle() {
+    let scene = Scene::new();
+    let ended =
+        ended(&scene, &["run", "--json", "--set", "log.level=procyard_supervisor=debug", "echo secret-word"]);
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    let said: Vec<Value> = ended.stderr().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let exit = said.iter().find(|line| line["fields"]["message"] == "the leader has ended");
+    let span = &exit.unwrap_or_else(|| panic!("{said:?}"))["span"];
+    assert_eq!(span["name"], "process");
+    let handle = span["handle"].as_str().unwrap();
+    assert!(
+        handle.contains('…') && handle.chars().filter(char::is_ascii_alphanumeric).count() < 12,
+        "{handle}"
+    );
+    assert!(!ended.stderr().contains("secret-word"), "{}", ended.stderr());
+}

@@ -223,27 +223,6 @@ fn a_giant_line_is_dropped_without_being_held() {
 }
 
 #[test]
-fn a_thousand_calls_leave_memory_flat() {
-    let scene = Scene::new();
-    let mut client = Client::connect(&scene, &[]);
-    let calls = |client: &mut Client, rounds: usize| {
-        for _ in 0..rounds {
-            let ended = client.call("Bash", json!({"command": "seq 1 2000"}));
-            client.call("ProcessOutput", json!({"process_id": ended["process_id"], "tail_lines": 10}));
-            client.call("ProcessList", json!({"limit": 10}));
-            let uri = format!("procyard://process/{}/output", ended["process_id"].as_str().unwrap());
-            client.ask("resources/read", json!({"uri": uri}));
-        }
-    };
-    // As many processes as are retained, so that each further one takes the place of another.
-    calls(&mut client, 110);
-    let before = client.server.resident_memory();
-    calls(&mut client, 250);
-    let grown = client.server.resident_memory().saturating_sub(before);
-    assert!(grown < 4 * MIB as u64, "{} KiB", grown >> 10);
-}
-
-#[test]
 fn the_largest_arguments_fit_into_a_message() {
     let scene = Scene::new();
     let mut client = Client::connect(&scene, &[]);

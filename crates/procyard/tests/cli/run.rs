@@ -159,7 +159,10 @@ fn json_says_how_it_ended_in_one_line_that_parses() {
     let late = told(&["--timeout", "1", "sleep 1000"]);
     assert_eq!(late["status"], "timed_out");
     let missing = told(&["--", "no-such-program"]);
-    assert!(missing["error"].as_str().is_some_and(|error| error.contains("not found")), "{missing}");
+    assert!(
+        missing["error"]["message"].as_str().is_some_and(|error| error.contains("not found")),
+        "{missing}"
+    );
     let left = told(&[&format!("{ESCAPE}; while ! [ -s \"$PIDS\" ]; do :; done")]);
     assert_eq!(left["leftovers"], serde_json::json!({"count": 1, "action": "killed"}));
     scene.assert_no_survivor();

@@ -126,6 +126,11 @@ impl Running {
         self.memory("VmRSS:")
     }
 
+    /// The descriptors that it has open now.
+    pub(crate) fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count()
+    }
+
     fn memory(&self, of: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix(of)).unwrap();

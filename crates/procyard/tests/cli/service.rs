@@ -146,13 +146,18 @@ fn an_event_is_told_with_its_own_time() {
     };
     let now =
         || procyard_core::Timestamp::from_system_time(std::time::SystemTime::now()).as_unix_micros() / 1000;
-    let begun = json(&verb(&scene, "events", &handle, &["--json"]).stdout());
+    let begun = eventually("the start is in the journal", || {
+        let said = verb(&scene, "events", &handle, &["--json"]).stdout();
+        (!said.is_empty()).then(|| json(&said))
+    });
     // The stop comes measurably later than the start.
     eventually("time goes by", || (now() > milliseconds(&begun["started_at"]) + 20).then_some(()));
     let asked = now();
     assert_eq!(verb(&scene, "stop", &handle, &[]).code(), 0);
-    let events: Vec<Value> =
-        verb(&scene, "events", &handle, &["--json"]).stdout().lines().map(json).collect();
+    let events = eventually("the end is in the journal", || {
+        let said = verb(&scene, "events", &handle, &["--json"]).stdout();
+        Some(said.lines().map(json).collect::<Vec<_>>()).filter(|events| events.len() == 3)
+    });
     let kinds: Vec<_> = events.iter().map(|event| event["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["backgrounded", "stop_requested", "completed"]);
     let at: Vec<_> = events.iter().map(|event| milliseconds(&event["at"])).collect();
@@ -163,6 +168,21 @@ fn an_event_is_told_with_its_own_time() {
     for (line, event) in text.lines().zip(&events) {
         assert!(line.contains(event["at"].as_str().unwrap()), "{line}");
     }
+}
+
+#[test]
+fn attaching_to_what_has_ended_shows_what_it_printed_and_gives_its_code() {
+    let scene = Scene::new();
+    let service = Service::start(&scene, &[]);
+    let (_, client) = service.session();
+    let command =
+        BashArguments { command: Some("echo kept; exit 7".to_owned()), tty: true, ..conversation() };
+    let handle = start_as(&client, BashArguments { stdin: false, ..command });
+    assert_eq!(verb(&scene, "wait", &handle, &[]).code(), 7);
+    // Standard input is at its end at once, as in a script.
+    let shown = verb(&scene, "attach", &handle, &[]);
+    assert_eq!((shown.code(), shown.stdout().as_str()), (7, "kept\r\n"), "{shown:?}");
+    assert_eq!(shown.stderr(), "procyard: exited 7\n");
 }
 
 #[test]

@@ -73,14 +73,14 @@ pub(crate) async fn notices_once(worker: &Worker, started: &[Done]) {
     loop {
         let query =
             NotificationQuery { wait_ms: (!due.is_empty()).then_some(1000), ..NotificationQuery::default() };
-        let page = worker.tally.call("notifications", async || client.notifications(&query).await).await;
+        let page = worker.tally.call("notifications", || client.notifications(&query)).await;
         if page.notifications.is_empty() && due.is_empty() {
             break;
         }
         assert!(tokio::time::Instant::now() < deadline, "without a notice: {due:?}");
         for notification in page.notifications.into_iter().map(|shown| shown.notification) {
             due.remove(&notification.process_id);
-            worker.tally.call("acknowledge", async || client.acknowledge(notification.id).await).await;
+            worker.tally.call("acknowledge", || client.acknowledge(notification.id)).await;
             seen.push(notification);
         }
     }

@@ -70,7 +70,7 @@ impl Worker {
     async fn start(&self, command: &Command, number: usize) -> Handle {
         let key = format!("number {number}");
         let what = if command.kind == Kind::Foreground { "run for 0.1 s" } else { "start" };
-        let start = async || self.client().start(&command.arguments, Some(&key)).await;
+        let start = || self.client().start(&command.arguments, Some(&key));
         let started = self.tally.call(what, start).await;
         let handle = started.result.process_id;
         if command.kind == Kind::Foreground {
@@ -94,7 +94,7 @@ impl Worker {
             limit_bytes: Some(64),
             ..OutputArguments::default()
         };
-        let answer = self.tally.call("wait", async || self.client().output(&handle, &arguments).await).await;
+        let answer = self.tally.call("wait", || self.client().output(&handle, &arguments)).await;
         if until == UntilChoice::Exit {
             assert!(answer.status.is_terminal(), "a wait of a minute is not long enough: {answer:?}");
         }
@@ -103,7 +103,7 @@ impl Worker {
     }
 
     async fn give(&self, input: &InputArguments) {
-        let answer = self.tally.call("input", async || self.client().input(input).await).await;
+        let answer = self.tally.call("input", || self.client().input(input)).await;
         self.told.lock().unwrap().extend(answer.output.notifications);
     }
 
@@ -118,7 +118,7 @@ impl Worker {
         let mode = if kind == Kind::Killed { StopMode::Kill } else { StopMode::Terminate };
         let arguments = StopArguments { process_id: handle, mode: Some(mode), grace_ms: None };
         let what = if kind == Kind::Killed { "stop, kill" } else { "stop, terminate" };
-        let stopped = self.tally.call(what, async || self.client().stop(&arguments).await).await;
+        let stopped = self.tally.call(what, || self.client().stop(&arguments)).await;
         assert!(stopped.tree_exited, "{stopped:?}");
         self.told.lock().unwrap().extend(stopped.notifications);
     }
@@ -127,10 +127,8 @@ impl Worker {
     async fn follow(&self, handle: Handle, command: &Command) {
         let query = LogsQuery { follow: Some(true), ..LogsQuery::default() };
         let log = async {
-            let mut log = self
-                .tally
-                .call("logs -f, first byte", async || self.client().logs(&handle, &query).await)
-                .await;
+            let mut log =
+                self.tally.call("logs -f, first byte", || self.client().logs(&handle, &query)).await;
             let mut bytes = Vec::new();
             while let Some(more) = log.next().await.unwrap() {
                 bytes.extend_from_slice(&more);
@@ -139,9 +137,8 @@ impl Worker {
         };
         let events = async {
             let query = EventStreamQuery::default();
-            let stream = self
-                .tally
-                .call("event stream", async || self.client().event_stream(Some(&handle), &query).await);
+            let stream =
+                self.tally.call("event stream", || self.client().event_stream(Some(&handle), &query));
             let mut stream = stream.await;
             let mut ends = 0;
             while let Some(event) = stream.next().await.unwrap() {
@@ -161,7 +158,7 @@ impl Worker {
     /// Checks the whole record of a process that has ended.
     pub(crate) async fn verify(&self, done: &Done) {
         let Done { handle, command } = done;
-        let found = self.tally.call("look", async || self.client().process(handle).await).await;
+        let found = self.tally.call("look", || self.client().process(handle)).await;
         let total = command.stdout.len() + command.stderr.len();
         let ended = (found.state, found.entry.exit_code);
         assert_eq!((ended, found.entry.total_bytes), (command.end, total as u64), "{found:?}");
@@ -177,7 +174,7 @@ impl Worker {
     async fn verify_log(&self, done: &Done, stream: StreamChoice, expected: &[u8]) {
         let query = LogsQuery { stream: Some(stream), ..LogsQuery::default() };
         let what = if done.command.kind == Kind::Flood { "logs, 2.7 MB" } else { "logs" };
-        let read = self.tally.call(what, async || self.log(&done.handle, &query).await).await;
+        let read = self.tally.call(what, || self.log(&done.handle, &query)).await;
         let kind = done.command.kind;
         assert!(read == expected, "{kind:?}: {} bytes of {}, or other ones", read.len(), expected.len());
     }
@@ -196,7 +193,7 @@ impl Worker {
         let mut query = ProcessQuery { limit: Some(100), ..ProcessQuery::default() };
         let mut found = HashSet::new();
         loop {
-            let page = self.tally.call("list", async || self.client().processes(&query).await).await;
+            let page = self.tally.call("list", || self.client().processes(&query)).await;
             found.extend(page.processes.iter().map(|process| process.entry.process_id));
             query.page = page.next_page;
             if query.page.is_none() {
@@ -210,7 +207,7 @@ impl Worker {
         let deadline = tokio::time::Instant::now() + crate::service::PATIENCE;
         let query = ProcessQuery { limit: Some(100), state: Some(State::Running), ..ProcessQuery::default() };
         loop {
-            let running = self.tally.call("list", async || self.client().processes(&query).await).await;
+            let running = self.tally.call("list", || self.client().processes(&query)).await;
             if !running.processes.iter().any(|process| handles.contains(&process.entry.process_id)) {
                 return;
             }

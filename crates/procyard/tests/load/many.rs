@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use futures_util::future::join_all;
+use futures_util::future::{join_all, try_join_all};
 
 use crate::announced::{followed, journal, notices_once, once_and_in_order};
 use crate::commands::Kind;
@@ -30,7 +30,7 @@ impl Size {
 }
 
 /// What one client does: waves of commands that run at the same time, and a list after each.
-async fn client(worker: &Worker, size: Size, first: usize) -> Vec<Done> {
+async fn client(worker: Arc<Worker>, size: Size, first: usize) -> Vec<Done> {
     let mut started = Vec::new();
     for wave in 0..size.waves {
         let numbers = (0..size.wave).map(|place| first + wave * size.wave + place);
@@ -61,11 +61,17 @@ async fn under_load(size: Size) {
         .iter()
         .map(|session| tokio::spawn(followed(admin.clone(), session[0].session, size.per_session())))
         .collect();
-    let workers: Vec<_> = loops.iter().flatten().map(|one| Worker::new(one.clone(), &tally)).collect();
+    let workers: Vec<_> =
+        loops.iter().flatten().map(|one| Arc::new(Worker::new(one.clone(), &tally))).collect();
     let each = size.waves * size.wave;
-    let clients = workers.iter().enumerate().map(|(place, worker)| client(worker, size, place * each));
     let began = Instant::now();
-    let (started, peak) = watched(pid, join_all(clients)).await;
+    let clients: Vec<_> = workers
+        .iter()
+        .enumerate()
+        .map(|(place, worker)| tokio::spawn(client(Arc::clone(worker), size, place * each)))
+        .collect();
+    let (started, peak) = watched(pid, try_join_all(clients)).await;
+    let started = started.unwrap();
     let took = began.elapsed();
 
     for (worker, done) in workers.iter().zip(&started) {

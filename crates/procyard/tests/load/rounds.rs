@@ -87,7 +87,10 @@ fn command(number: usize) -> (BashArguments, String, bool) {
 
 impl Persistent {
     /// Asks until there is an answer. While there is no service, or it is on its way out, that must be what it is told.
-    pub(crate) async fn insist<T>(&self, mut call: impl AsyncFnMut() -> Result<T, ClientError>) -> T {
+    pub(crate) async fn insist<T, F: Future<Output = Result<T, ClientError>>>(
+        &self,
+        mut call: impl FnMut() -> F,
+    ) -> T {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let error = match call().await {
@@ -138,7 +141,7 @@ impl Persistent {
         let number = self.shared.next.fetch_add(1, Ordering::Relaxed);
         let (arguments, prints, stays) = command(number);
         let key = format!("number {number}");
-        let started = self.insist(async || self.of.client.start(&arguments, Some(&key)).await).await;
+        let started = self.insist(|| self.of.client.start(&arguments, Some(&key))).await;
         let handle = started.result.process_id;
         let mut job = Job { number, handle, arguments, prints, end: None };
         if !stays {
@@ -149,7 +152,7 @@ impl Persistent {
                 limit_bytes: Some(64),
                 ..OutputArguments::default()
             };
-            job.end = Some(self.insist(async || self.of.client.output(&handle, &until).await).await.status);
+            job.end = Some(self.insist(|| self.of.client.output(&handle, &until)).await.status);
             self.verify(&job).await;
         }
         (job, stays)
@@ -157,7 +160,7 @@ impl Persistent {
 
     async fn ended(&self, job: Job) -> Job {
         let stop = StopArguments { process_id: job.handle, mode: None, grace_ms: None };
-        let end = self.insist(async || self.of.client.stop(&stop).await).await;
+        let end = self.insist(|| self.of.client.stop(&stop)).await;
         let job = Job { end: Some(end.status), ..job };
         self.verify(&job).await;
         job
@@ -165,9 +168,9 @@ impl Persistent {
 
     /// What is on record of a job: all that it printed, or, where the service ended it, the beginning of that.
     pub(crate) async fn verify(&self, job: &Job) {
-        let found = self.insist(async || self.of.client.process(&job.handle).await).await;
+        let found = self.insist(|| self.of.client.process(&job.handle)).await;
         assert_eq!(Some(found.state), job.end, "{job:?}");
-        let printed = self.insist(async || self.log(&job.handle).await).await;
+        let printed = self.insist(|| self.log(&job.handle)).await;
         match found.state {
             State::Exited => assert!(printed == job.prints.as_bytes(), "{} bytes of {job:?}", printed.len()),
             State::LostOnRestore | State::Terminated | State::Killed => {

@@ -188,6 +188,9 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the service said: {}", self.said());
+        }
         // Without effect on one that has been waited for.
         let _ = self.child.kill();
         let _ = self.child.wait();

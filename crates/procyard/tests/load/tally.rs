@@ -21,10 +21,10 @@ pub(crate) struct Tally {
 impl Tally {
     /// Calls until there is an answer that is not "later": a 429 is waited out as long as it says. Every other refusal, and a 429
     /// that does not say how long, fails the test.
-    pub(crate) async fn call<T>(
+    pub(crate) async fn call<T, F: Future<Output = Result<T, ClientError>>>(
         &self,
         kind: &'static str,
-        mut call: impl AsyncFnMut() -> Result<T, ClientError>,
+        mut call: impl FnMut() -> F,
     ) -> T {
         loop {
             let began = Instant::now();

@@ -65,12 +65,20 @@ impl Call {
         if self.body.is_empty() {
             return Ok(Value::Object(serde_json::Map::new()));
         }
-        json::parse(&self.body).map_err(|refused| match refused {
+        let value = json::parse(&self.body).map_err(|refused| match refused {
             json::Refused::Malformed(error) => {
                 Problem::new(ErrorCode::InvalidArguments, format!("the body is not JSON: {error}"))
             }
             json::Refused::Twice(way) => Problem::argument(&shown(&way), "is given twice"),
-        })
+        })?;
+        match value {
+            // A tool takes it for no arguments; the body of a request that has none is empty.
+            Value::Null => Err(Problem::schema(PublicError::new(
+                ErrorCode::InvalidArguments,
+                "the body must be an object",
+            ))),
+            value => Ok(value),
+        }
     }
 
     /// The body. What does not fit its schema is a 422.

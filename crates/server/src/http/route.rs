@@ -28,7 +28,7 @@ pub(crate) struct Named {
 
 impl Named {
     fn taken<T: JsonSchema>() -> Self {
-        Self { name: T::schema_name().into_owned(), schema: input_schema::<T>(), tool: None }
+        Self { name: T::schema_name().into_owned(), schema: exact(input_schema::<T>()), tool: None }
     }
 
     pub(crate) fn sent<T: JsonSchema>() -> Self {
@@ -44,16 +44,53 @@ impl Named {
                 properties.remove(*field);
             }
         }
-        if let Some(required) = schema["required"].as_array_mut() {
+        if let Some(object) = schema.as_object_mut()
+            && let Some(Value::Array(required)) = object.get_mut("required")
+        {
             required.retain(|field| !without.iter().any(|without| field == without));
+            if required.is_empty() {
+                object.remove("required");
+            }
         }
-        Self { name: name.to_owned(), schema, tool: Some(tool) }
+        Self { name: name.to_owned(), schema: exact(schema), tool: Some(tool) }
+    }
+
+    /// The same with `null` for whatever may be left out, which is taken for that.
+    fn nullable(mut self) -> Self {
+        let required = self.schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+        let properties =
+            self.schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten();
+        for (_, property) in properties.filter(|(name, _)| !required.iter().any(|required| required == *name))
+        {
+            let Some(property) = property.as_object_mut() else { continue };
+            if let Some(Value::String(kind)) = property.get("type").cloned() {
+                property.insert("type".to_owned(), json!([kind, "null"]));
+            }
+            if let Some(Value::Array(values)) = property.get_mut("enum") {
+                values.push(Value::Null);
+            }
+        }
+        self
     }
 
     /// The schema of the tool's own arguments.
     pub(crate) fn tool(&self) -> &Value {
         self.tool.as_ref().unwrap_or(&self.schema)
     }
+}
+
+/// The greatest whole number that every reader of JSON takes for what it is (RFC 8259, section 6).
+const EXACT_MAX: u64 = (1 << 53) - 1;
+
+/// The schema of arguments whose whole numbers all have a greatest one.
+fn exact(mut schema: Value) -> Value {
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten();
+    for (_, property) in properties.filter(|(_, property)| property["type"] == "integer") {
+        if let Some(property) = property.as_object_mut() {
+            property.entry("maximum").or_insert_with(|| json!(EXACT_MAX));
+        }
+    }
+    schema
 }
 
 /// What a route without a query or a body takes.
@@ -152,11 +189,11 @@ impl Route {
     }
 
     pub(crate) fn body<T: JsonSchema>(self) -> Self {
-        Self { body: Some(Named::taken::<T>()), ..self }
+        Self { body: Some(Named::taken::<T>().nullable()), ..self }
     }
 
     pub(crate) fn body_of_tool<T: JsonSchema>(self, name: &str, without: &[&str]) -> Self {
-        Self { body: Some(Named::of_tool::<T>(name, without)), ..self }
+        Self { body: Some(Named::of_tool::<T>(name, without).nullable()), ..self }
     }
 
     fn answer(mut self, status: u16, description: &'static str, content: Content) -> Self {

@@ -180,13 +180,13 @@ async fn connection(stream: Box<dyn Connection>, peer: Peer, service: Arc<Servic
     let stream = ReadAhead::new(stream, left.clone());
     let stream = TokioIo::new(Stalled::new(stream, service.idle_timeout));
     let router = router.layer(map_response_with_state(peer.clone(), end_unknown)).layer(Extension(peer));
-    let routed = TowerToHyperService::new(router);
+    let answers = TowerToHyperService::new(router);
     let begun = CancellationToken::new();
     let served = {
         let begun = begun.clone();
         service_fn(move |request| {
             begun.cancel();
-            routed.call(request)
+            answers.call(request)
         })
     };
     let connection = http1::Builder::new()

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use procyard_core::Limits;
+use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -194,4 +195,44 @@ async fn streams_of_any_kind_are_served_and_need_a_token() {
     tokio::time::timeout(PATIENCE, serving).await.unwrap().unwrap().unwrap();
     let refused = connector.connect(tokio::io::duplex(64).0).await.unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_listener_has_places_of_its_own() {
+    let few = |options| procyard_server::http::ServiceOptions { max_connections: 1, ..options };
+    let scene = Scene::with(few, Limits::default()).await;
+    let _held = connect(&scene).await;
+    let _waiting = connect(&scene).await;
+    for _ in 0..3 {
+        assert_eq!(scene.get(Who::Peer, "/v1/sessions").await.status, 200);
+    }
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_leave_a_place_for_calls() {
+    let few = |options| procyard_server::http::ServiceOptions { max_connections: 4, ..options };
+    let scene = Scene::with(few, Limits::default()).await;
+    let token = scene.session().await;
+    let process = scene.start(&token, "wait").await;
+    let streams = ["/events/stream", "/logs?follow=true", "/events/stream"];
+    let mut open = Vec::new();
+    for stream in streams {
+        let path = format!("/v1/processes/{process}{stream}");
+        open.push(scene.open(&token, "GET", &path, &[], None).await);
+    }
+    assert!(open.iter().all(|answer| answer.status() == 200));
+    for stream in ["/logs?follow=true", "/events/stream"] {
+        let refused = scene.get(&token, &format!("/v1/processes/{process}{stream}")).await;
+        assert_eq!((refused.status, &*refused.code()), (429, "output_quota_exceeded"));
+        assert_eq!(refused.header("retry-after"), Some("1"));
+    }
+    let killed = scene.post(&token, &format!("/v1/processes/{process}/kill"), &json!({})).await;
+    assert_eq!(killed.status, 200);
+    for answer in open {
+        // They end with the process, and their places are free again.
+        assert!(crate::client::Answer::of(answer).await.whole);
+    }
+    assert_eq!(scene.get(&token, &format!("/v1/processes/{process}/events/stream")).await.status, 200);
+    scene.end().await;
 }

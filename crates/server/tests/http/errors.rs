@@ -15,9 +15,17 @@ async fn what_is_malformed_is_400_and_what_does_not_fit_is_422() {
         ("/v1/processes".to_owned(), &*deep, 400, None),
         ("/v1/processes".to_owned(), "[]", 422, None),
         ("/v1/processes".to_owned(), "\"x\"", 422, None),
+        ("/v1/processes".to_owned(), "null", 422, None),
         ("/v1/processes".to_owned(), r#"{"command": 7}"#, 422, Some("command")),
         ("/v1/processes".to_owned(), r#"{"comand": "x"}"#, 422, Some("comand")),
         ("/v1/processes".to_owned(), r#"{"command": "x", "timeout": -1}"#, 422, Some("timeout")),
+        ("/v1/processes".to_owned(), r#"{"command": "x", "comand": null}"#, 422, Some("comand")),
+        (
+            "/v1/processes".to_owned(),
+            r#"{"command": "x", "max_output_bytes": 1e30}"#,
+            422,
+            Some("max_output_bytes"),
+        ),
         ("/v1/processes".to_owned(), "{}", 400, Some("command")),
         ("/v1/processes".to_owned(), r#"{"command": "x", "argv": ["x"]}"#, 400, None),
         (format!("/v1/processes/{process}/stop"), r#"{"mode": "softly"}"#, 422, Some("mode")),
@@ -133,7 +141,9 @@ async fn a_route_that_needs_no_body_refuses_one_that_asks_for_something() {
         for (body, status, field) in [
             (r#"{"mode": "interrupt"}"#, 422, json!("mode")),
             (r#"{"grace_ms": 5000}"#, 422, json!("grace_ms")),
+            (r#"{"grace_ms": null}"#, 422, json!("grace_ms")),
             ("[]", 422, Value::Null),
+            ("null", 422, Value::Null),
             ("{", 400, Value::Null),
         ] {
             let answer = scene.call(&token, "POST", path, &[], Some(body.to_owned())).await;

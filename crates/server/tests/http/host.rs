@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -46,6 +46,8 @@ pub(crate) struct Host {
     place: PathBuf,
     pub(crate) runner: ScriptedRunner,
     limits: Limits,
+    /// How many sessions may be open.
+    pub(crate) max_sessions: AtomicUsize,
     open: Mutex<BTreeMap<SessionId, Arc<Session>>>,
     /// Closed, and not proven gone.
     unproven: Mutex<BTreeMap<SessionId, Arc<Session>>>,
@@ -71,6 +73,7 @@ impl Host {
             place,
             runner,
             limits,
+            max_sessions: AtomicUsize::new(usize::MAX),
             open: Mutex::default(),
             unproven: Mutex::default(),
             closed: Mutex::default(),
@@ -90,6 +93,10 @@ impl Host {
         }
         if let Some(open) = self.get(id) {
             return Ok(open);
+        }
+        let limit = self.max_sessions.load(Ordering::Relaxed);
+        if self.open.lock().unwrap().len() >= limit {
+            return Err(HostError::Full { limit });
         }
         let directory = self.directory(id);
         std::fs::create_dir_all(directory.join("state")).unwrap();

@@ -1,5 +1,7 @@
 //! Sessions, loops and tokens.
 
+use std::sync::atomic::Ordering;
+
 use procyard_core::Limits;
 use serde_json::json;
 
@@ -206,5 +208,58 @@ async fn ending_a_session_can_be_asked_for_until_everything_is_proven_gone() {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
     assert_eq!(scene.delete(scene.admin(), &path).await.status, 404);
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_session_too_many_is_refused_until_another_is_ended() {
+    let scene = Scene::begin().await;
+    let first = scene.session().await;
+    scene.host.max_sessions.store(1, Ordering::Relaxed);
+    let refused = scene.post(scene.admin(), "/v1/sessions", &json!({})).await;
+    assert_eq!((refused.status, &*refused.code()), (429, "process_quota_exceeded"));
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert!(refused.text().contains("1 sessions are open"), "{}", refused.text());
+    // One that is open is opened again without a place more.
+    let again =
+        scene.post(scene.admin(), "/v1/sessions", &json!({ "session_id": first.owner.session })).await;
+    assert_eq!(again.status, 201);
+    assert_eq!(
+        scene.delete(scene.admin(), &format!("/v1/sessions/{}", first.owner.session)).await.status,
+        204
+    );
+    let second = scene.session().await;
+    assert_eq!(scene.get(&second, "/v1/processes").await.status, 200);
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_token_of_a_session_that_has_no_place_is_told_to_come_later() {
+    let scene = Scene::begin().await;
+    let token = scene.session().await;
+    let place = scene.end().await;
+    let scene = Scene::on(place, |options| options, Limits::default()).await;
+    scene.host.max_sessions.store(0, Ordering::Relaxed);
+    let refused = scene.get(&token, "/v1/processes").await;
+    assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")));
+    scene.host.max_sessions.store(1, Ordering::Relaxed);
+    assert_eq!(scene.get(&token, "/v1/processes").await.status, 200);
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_has_so_many_tokens_and_a_closed_loop_makes_room() {
+    let few = |options| procyard_server::http::ServiceOptions { max_tokens_per_session: 2, ..options };
+    let scene = Scene::with(few, Limits::default()).await;
+    let first = scene.session().await;
+    let second = scene.another_loop(&first).await;
+    let path = format!("/v1/sessions/{}/loops", first.owner.session);
+    for body in [json!({}), json!({ "loop_id": second.owner.loop_id })] {
+        let refused = scene.post(scene.admin(), &path, &body).await;
+        assert_eq!((refused.status, &*refused.code()), (429, "process_quota_exceeded"), "{body}");
+        assert_eq!(refused.header("retry-after"), Some("1"));
+    }
+    assert_eq!(scene.delete(scene.admin(), &format!("{path}/{}", second.owner.loop_id)).await.status, 204);
+    scene.another_loop(&first).await;
     scene.end().await;
 }

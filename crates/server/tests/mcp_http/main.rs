@@ -6,6 +6,7 @@
 mod client;
 mod ending;
 mod names;
+mod refusals;
 mod scene;
 mod sessionless;
 mod sessions;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::client::{initialize, post, send};
+use crate::client::{initialize, post};
 use crate::scene::Scene;
 
 async fn check(scene: &Scene, headers: &[(&str, &str)], status: u16) {
@@ -65,7 +65,7 @@ async fn nobody_is_served_who_does_not_say_who_he_is() {
 }
 
 #[tokio::test]
-async fn bodies_have_a_limit_and_must_be_what_they_say() {
+async fn a_body_that_is_too_long_is_refused() {
     let scene = Scene::new().await;
     let large = format!("\"{}\"", "x".repeat(9 << 20));
     // The connection may be closed before all of it was sent.
@@ -89,14 +89,6 @@ async fn bodies_have_a_limit_and_must_be_what_they_say() {
     .unwrap()
     .unwrap();
     assert_eq!(&answer.unwrap(), b"HTTP/1.1 413");
-    for (body, status) in [("{", 415), ("[]", 415), ("", 415)] {
-        let answer = send(&scene, "POST", &[("content-type", "text/plain")], body).await;
-        assert_eq!(answer.status, status, "{body:?}");
-    }
-    let answer = send(&scene, "POST", &[], "{").await;
-    assert!((400..500).contains(&answer.status), "{}", answer.status);
-    assert_eq!(send(&scene, "POST", &[("accept", "text/html")], "{}").await.status, 406);
-    assert_eq!(send(&scene, "PUT", &[], "").await.status, 405);
     // Nothing was opened meanwhile, and the next one is served.
     let text = post(&scene, &[], &initialize("2025-11-25")).await.text().await;
     assert!(text.contains("\"procyard\"") && serde_json::from_str::<Value>(&text).is_err(), "{text}");

@@ -4,7 +4,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::common::{Find, Yard, found, options};
+use crate::common::{Find, Yard, options};
 use procyard_core::{Handle, Limits, Owner, Stream};
 use procyard_store::FsDir;
 use procyard_supervisor::{Probe, Services, StartOptions, Supervisor, Target, Until, WaitMode};
@@ -260,9 +260,9 @@ async fn a_probe_is_asked_to_look_once_a_page_however_small_the_chunks_are() {
     for line in 0..LINES {
         // Each stream anew, so that no two lines come as one chunk.
         if line % 2 == 0 {
-            played.stdout(LINE).await
+            played.stdout(LINE).await;
         } else {
-            played.stderr(LINE).await
+            played.stderr(LINE).await;
         }
         yard.output_to(handle, (line + 1) * LINE.len() as u64).await;
     }

@@ -90,6 +90,9 @@ async fn whoever_waits_for_room_learns_of_the_end() {
     assert_eq!(code(room), ErrorCode::StdinClosed);
     assert!(began.elapsed() < ASLEEP / 2);
     assert_eq!(end.outcome.unwrap().unread_input, LIMIT as u64);
+    let next = yard.restarted().await;
+    let again = next.supervisor.snapshot(next.owner, &handle).unwrap();
+    assert_eq!((end.unread_input, again.unread_input), (LIMIT as u64, LIMIT as u64));
 }
 
 #[tokio::test(start_paused = true)]

@@ -109,11 +109,13 @@ const METHODS: &[(&str, Share)] = &[
     ("Supervisor::shutdown_within", Nobody("the host's; it ends all of the session")),
     ("WaitPlace::wait", Shown(&[Call::InPlace])),
     ("WaitPlace::quiet", Shown(&[Call::QuietInPlace])),
+    ("Attendance::begun", Shown(&[Call::Attend])),
     ("Attendance::release", Shown(&[Call::AttendAndRelease])),
     ("Telling::starts", Shown(&[Call::TellStart])),
     ("Telling::outcome", Shown(&[Call::Tell])),
     ("Telling::tells", Shown(&[Call::Tell])),
     ("Telling::take_notices", Shown(&[Call::Tell])),
+    ("Telling::process_of", Shown(&[Call::Tell])),
     ("Telling::handed_over", Shown(&[Call::Tell, Call::TellStart])),
     ("Subscription::next", Shown(&[Call::Subscribe])),
     ("Lease::none", Nobody("the host's, for a process of any owner")),
@@ -256,8 +258,8 @@ async fn answer(yard: &Yard, who: Owner, handle: Handle, real: Handle, call: Cal
         }
         Call::HandOver => seen(supervisor.hand_over(who, &handle, true).await),
         Call::Attend => {
-            drop(supervisor.attend(who, handle));
-            String::new()
+            let attendance = supervisor.attend(who, handle);
+            seen(attendance.begun().await)
         }
         Call::AttendAndRelease => {
             supervisor.attend(who, handle).release();
@@ -327,6 +329,8 @@ fn told(yard: &Yard, who: Owner, handle: Handle, real: Handle, call: Call) -> St
         }
         let taken = telling.take_notices(8);
         assert!(taken.iter().all(|notice| notice.handle != real));
+        // A notice is data, and can be made up.
+        assert!(before.iter().all(|notice| telling.process_of(notice).is_none()));
         assert_eq!(supervisor.notices(yard.owner), before, "a claim of a stranger takes nothing");
         telling.tells(&[handle]);
         telling.handed_over();

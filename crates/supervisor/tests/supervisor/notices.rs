@@ -243,6 +243,43 @@ async fn a_stall_that_was_not_told_goes_with_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn stalls_at_one_moment_are_told_in_the_order_of_admission() {
+    let limits = Limits { running_per_loop: 32, running_per_session: 32, ..Limits::default() };
+    let yard = Yard::with_limits(Script::new(), limits).await;
+    let stall_window = Some(Duration::from_secs(5));
+    let mut started = Vec::new();
+    for _ in 0..24 {
+        started.push(yard.start(StartOptions { stall_window, ..options() }).await);
+    }
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let told: Vec<_> = yard.supervisor.notices(yard.owner).iter().map(|notice| notice.handle).collect();
+    assert_eq!(told, started);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_is_known_as_long_as_its_notice_is_to_be_told() {
+    let limits = Limits { retained_per_session: 1, ..Limits::default() };
+    let yard = Yard::with_limits(Script::new().exit(3), limits).await;
+    let evicted = yard.background().await;
+    yard.end(evicted).await;
+    let kept = yard.background().await;
+    yard.end(kept).await;
+    eventually("it is evicted", || yard.supervisor.snapshot(yard.owner, &evicted).is_err()).await;
+    let mut telling = yard.supervisor.telling(yard.owner);
+    let notices = telling.take_notices(9);
+    assert_eq!(notices.iter().map(|notice| notice.handle).collect::<Vec<_>>(), [evicted, kept]);
+    for notice in &notices {
+        let process = telling.process_of(notice).expect("it is known");
+        assert_eq!((process.identity.handle, process.state), (notice.handle, State::Exited));
+        assert_eq!(process.command.line, options().command.line);
+    }
+    let other = yard.supervisor.telling(crate::common::owner(9));
+    assert!(other.process_of(&notices[0]).is_none() && other.process_of(&notices[1]).is_none());
+    telling.handed_over();
+    assert!(telling.process_of(&notices[0]).is_none(), "nothing is to be told of it any more");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_start_that_takes_long_is_no_stall() {
     let yard = Yard::new(Script::new().start_fault(StartFault::Slow(Duration::from_secs(10)))).await;
     let stall_window = Some(Duration::from_secs(3));

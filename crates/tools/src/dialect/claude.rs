@@ -218,15 +218,14 @@ impl Claude {
         let filter = arguments.filter.as_deref().map(Pattern::compile).transpose();
         let filter = filter.map_err(|error| renamed(error, &[("pattern", "filter")]))?;
         telling.outcome(handle);
-        let (stdout, snapshot, claim) = match filter {
+        let (stdout, missing, snapshot, claim) = match filter {
             None => {
                 let unread = unread(&self.toolbox, &self.places, handle, OUTPUT).await?;
-                (output_or_nothing(&unread), unread.snapshot, unread.claim)
+                (output_or_nothing(&unread), Vec::new(), unread.snapshot, unread.claim)
             }
             Some(pattern) => {
-                let (lines, last, claim) =
-                    matching(&self.toolbox, &self.places, handle, &pattern, OUTPUT).await?;
-                (lines, last.snapshot, claim)
+                let found = matching(&self.toolbox, &self.places, handle, &pattern, OUTPUT).await?;
+                (found.lines, found.missing, found.snapshot, found.claim)
             }
         };
         let mut text = format!("<status>{}</status>\n\n", status(&snapshot));
@@ -234,6 +233,7 @@ impl Claude {
         if !stdout.is_empty() {
             let _ = write!(text, "<stdout>\n{}</stdout>\n", inside("stdout", &stdout));
         }
+        text.push_str(&noted(&missing));
         text.push_str(&noted(&notes(&snapshot)));
         Ok(Answer { read: Some(claim), ..text_only(text, told(&snapshot)) })
     }
@@ -337,7 +337,7 @@ impl Surface for Claude {
     async fn call(&self, name: &str, arguments: Value, context: CallContext) -> Reply {
         let mut telling = self.toolbox.telling();
         let answer = self.answer(name, arguments, &context, &mut telling).await;
-        self.toolbox.reply(telling, answer, by_handle)
+        Reply::new(telling, answer, by_handle)
     }
 }
 

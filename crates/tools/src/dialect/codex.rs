@@ -24,9 +24,10 @@ use tokio::time::Instant;
 use text::{name, number_of, text};
 
 use super::places::Places;
-use super::unread::{Unread, look, unread};
+use super::unread::{Unread, look, source, unread};
 use super::{LOOKS, STARTS, attempts, no_such_process, renamed, text_only, tool, without};
 use crate::definitions::{ToolDefinition, named};
+use crate::ground::ground_before;
 use crate::output::output_probe;
 use crate::reply::{Answer, Reply};
 use crate::surface::Surface;
@@ -225,7 +226,11 @@ impl Codex {
         let place = supervisor.reserve_wait().map_err(|error| error.public())?;
         telling.outcome(handle);
         let before = supervisor.snapshot(owner, &handle).map_err(|error| own(error.public()))?;
-        let from = if chars.is_empty() { self.places.of(&handle) } else { before.total_bytes };
+        let from = if chars.is_empty() {
+            self.places.of(&handle)
+        } else {
+            ground_before(&source(&self.toolbox, handle), before.total_bytes).await
+        };
         let written = self.write(&before, chars, patience, context, telling).await;
         context.accepted.cancel();
         written.map_err(own)?;
@@ -313,7 +318,7 @@ impl Surface for Codex {
     async fn call(&self, name: &str, arguments: Value, context: CallContext) -> Reply {
         let mut telling = self.toolbox.telling();
         let answer = self.answer(name, arguments, &context, &mut telling).await;
-        self.toolbox.reply(telling, answer, self::name)
+        Reply::new(telling, answer, self::name)
     }
 }
 

@@ -6,12 +6,14 @@
 use std::sync::Arc;
 
 use procyard_core::{ErrorCode, Handle, PublicError, cut};
+use procyard_supervisor::Snapshot;
 
 use super::places::{Claim, Places};
-use super::unread::{claim, look, source};
+use super::unread::{NOT_KEPT, claim, damaged_bytes, look, source};
+use crate::ground::ground_before;
 use crate::page::{Look, Shown, forward};
 use crate::pattern::Pattern;
-use crate::source::Source;
+use crate::source::{Source, is_damage};
 use crate::toolbox::Toolbox;
 
 /// Text of one page.
@@ -20,30 +22,52 @@ const PAGE: usize = 256 << 10;
 /// Pages that one call looks through; what comes then is left for the next.
 const PAGES: usize = 64;
 
-/// Bytes of an incomplete character or short sequence that a page of a running process does not show yet.
-const HELD_BACK: u64 = 64;
-
 /// How often a read begins anew because another result has read on meanwhile.
 const ATTEMPTS: usize = 4;
 
-/// The lines that match, at most `limit` bytes of them, with what goes with the result.
+/// The lines that match.
+pub(super) struct Matching {
+    /// At most so many bytes of them as were asked for.
+    pub(super) lines: String,
+    /// What is missing among the lines that were looked at, a line each.
+    pub(super) missing: Vec<String>,
+    /// The process as it was at the last read.
+    pub(super) snapshot: Snapshot,
+    /// To be kept with the result.
+    pub(super) claim: Claim,
+}
+
+/// The lines that match, at most `limit` bytes of them.
 pub(super) async fn matching(
     toolbox: &Toolbox,
     places: &Arc<Places>,
     handle: Handle,
     pattern: &Pattern,
     limit: usize,
-) -> Result<(String, Shown, Claim), PublicError> {
+) -> Result<Matching, PublicError> {
     let source = source(toolbox, handle);
     for _ in 0..ATTEMPTS {
         let from = places.of(&handle);
-        let (lines, last) = scan(&source, from, pattern, limit).await?;
+        let Scanned { lines, gap, damaged, last } = scan(&source, from, pattern, limit).await?;
         if let Some(claim) = claim(toolbox, places, handle, from, last.next_cursor) {
-            return Ok((lines, last, claim));
+            let damaged = (damaged > 0).then(|| damaged_bytes(damaged));
+            let missing = damaged.into_iter().chain(gap.then(|| NOT_KEPT.to_owned())).collect();
+            return Ok(Matching { lines, missing, snapshot: last.snapshot, claim });
         }
     }
     let message = "other calls are reading this process at the same time; ask again";
     Err(PublicError::new(ErrorCode::StorageUnavailable, message).retryable())
+}
+
+/// What was looked through.
+struct Scanned {
+    lines: String,
+    /// Bytes among it are no longer kept.
+    gap: bool,
+    /// So many bytes among it are damaged.
+    damaged: u64,
+    /// The last page of it.
+    last: Shown,
 }
 
 async fn scan(
@@ -51,12 +75,23 @@ async fn scan(
     from: u64,
     pattern: &Pattern,
     limit: usize,
-) -> Result<(String, Shown), PublicError> {
+) -> Result<Scanned, PublicError> {
     let mut kept = String::new();
+    let (mut gap, mut damaged) = (false, 0);
     let mut cursor = from;
     let mut pages = 0;
     loop {
-        let page = whole_lines(source, cursor).await?;
+        let page = match whole_lines(source, cursor).await {
+            Err(error) if is_damage(&error) => {
+                // Each time it goes on behind at least one byte.
+                let until = source.behind_damage(cursor).await.ok_or(error)?;
+                damaged += until - cursor;
+                cursor = until;
+                continue;
+            }
+            page => page?,
+        };
+        gap |= page.gap;
         for line in page.output.lines() {
             let line = as_it_ended(line);
             if pattern.regex.is_match(line) && kept.len() < limit {
@@ -68,7 +103,7 @@ async fn scan(
         let moved = page.next_cursor > cursor;
         cursor = page.next_cursor;
         if !moved || cursor >= page.total_bytes || kept.len() >= limit || pages >= PAGES {
-            return Ok((kept, page));
+            return Ok(Scanned { lines: kept, gap, damaged, last: page });
         }
     }
 }
@@ -81,10 +116,10 @@ async fn whole_lines(source: &dyn Source, cursor: u64) -> Result<Shown, PublicEr
     match page.output.rfind('\n') {
         _ if terminal && page.next_cursor >= page.total_bytes => Ok(page),
         Some(last) if last + 1 < page.output.len() => forward(source, cursor, &exact(last + 1)).await,
-        // A line that has only begun stays for the next call.
+        // A line that has only begun stays for the next call. One that missing bytes end does not go on.
         None if !terminal
-            && page.next_cursor + HELD_BACK >= page.total_bytes
-            && page.output.len() < PAGE / 2 =>
+            && page.output.len() < PAGE / 2
+            && page.next_cursor >= ground_before(source, page.total_bytes).await =>
         {
             Ok(Shown { output: String::new(), next_cursor: page.start_cursor, ..page })
         }
@@ -106,9 +141,10 @@ mod tests {
 
     fn check(stream: &str, pattern: &str, expect: &str) -> Shown {
         let pattern = Pattern::compile(pattern).unwrap();
-        let (lines, last) = now(scan(&Recorded::stdout(stream.as_bytes()), 0, &pattern, 1000)).unwrap();
-        assert_eq!(lines, expect, "{stream:?}");
-        last
+        let found = now(scan(&Recorded::stdout(stream.as_bytes()), 0, &pattern, 1000)).unwrap();
+        assert_eq!(found.lines, expect, "{stream:?}");
+        assert!(!found.gap && found.damaged == 0);
+        found.last
     }
 
     #[test]
@@ -131,15 +167,40 @@ mod tests {
         let pattern = Pattern::compile("ready").unwrap();
         for (stream, expect, cursor) in [("a\nrea", "", 2), ("rea", "", 0), ("ready\nb", "ready\n", 6)] {
             let source = Recorded { state: State::Running, ..Recorded::stdout(stream.as_bytes()) };
-            let (lines, last) = now(scan(&source, 0, &pattern, 1000)).unwrap();
-            assert_eq!((lines.as_str(), last.next_cursor), (expect, cursor), "{stream:?}");
+            let found = now(scan(&source, 0, &pattern, 1000)).unwrap();
+            assert_eq!((&*found.lines, found.last.next_cursor), (expect, cursor), "{stream:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_or_damaged_is_passed_over_and_told() {
+        let pattern = Pattern::compile("yes").unwrap();
+        let stream = b"yes 1\nyes 2\nyes 3\nyes 4\nyes 5\n";
+        let check = |source: &Recorded, expect: &str, gap: bool, damaged: u64| {
+            let found = now(scan(source, 0, &pattern, 1000)).unwrap();
+            assert_eq!((&*found.lines, found.gap, found.damaged), (expect, gap, damaged));
+            assert_eq!(found.last.next_cursor, stream.len() as u64);
+        };
+        let whole = Recorded::stdout(stream);
+        for state in [State::Running, State::Exited] {
+            let whole = Recorded { state, ..whole.clone() };
+            let fallen = Recorded { retained_from: 6, ..whole.clone() };
+            check(&fallen, "yes 2\nyes 3\nyes 4\nyes 5\n", true, 0);
+            let hole = Recorded { holes: vec![(8, 18)], ..whole.clone() };
+            check(&hole, "yes 1\nyes 4\nyes 5\n", true, 0);
+            let damaged = Recorded { damaged: Some((0, 12)), ..whole.clone() };
+            check(&damaged, "yes 3\nyes 4\nyes 5\n", false, 12);
+            let inside = Recorded { damaged: Some((12, 18)), holes: vec![(2, 6)], ..whole.clone() };
+            check(&inside, "yes 2\nyes 4\nyes 5\n", true, 6);
+            let end = Recorded { damaged: Some((24, 30)), ..whole };
+            check(&end, "yes 1\nyes 2\nyes 3\nyes 4\n", false, 6);
         }
     }
 
     #[test]
     fn more_than_the_budget_is_cut() {
         let pattern = Pattern::compile("a").unwrap();
-        let (lines, _) = now(scan(&Recorded::stdout(&b"aaaa\n".repeat(100)), 0, &pattern, 12)).unwrap();
-        assert_eq!(lines, "aaaa\naaaa\naa\n");
+        let found = now(scan(&Recorded::stdout(&b"aaaa\n".repeat(100)), 0, &pattern, 12)).unwrap();
+        assert_eq!(found.lines, "aaaa\naaaa\naa\n");
     }
 }

@@ -6,16 +6,24 @@ use std::sync::Arc;
 
 use procyard_api::Encoding;
 use procyard_core::{ErrorCode, Handle, PublicError};
-use procyard_supervisor::{ReadFrom, ReadRequest, Snapshot, StreamFilter, SupervisorError};
+use procyard_supervisor::{Snapshot, StreamFilter};
 
 use super::places::{Claim, Places};
 use crate::headtail::{Ends, ends};
 use crate::page::Look;
-use crate::source::Supervised;
+use crate::source::{Source, Supervised, is_damage};
 use crate::toolbox::Toolbox;
 
 /// How often a read begins anew because another result has read on meanwhile, or because of damage.
 const ATTEMPTS: usize = 16;
+
+/// That bytes fell out or never reached the disk.
+pub(super) const NOT_KEPT: &str = "some of the output is no longer kept";
+
+/// That bytes are there and cannot be trusted.
+pub(super) fn damaged_bytes(bytes: u64) -> String {
+    format!("{bytes} bytes of the output are damaged")
+}
 
 /// Output that was not shown yet.
 pub(super) struct Unread {
@@ -72,9 +80,9 @@ pub(super) async fn unread(
     for _ in 0..ATTEMPTS {
         let from = places.of(&handle);
         let read = match ends(&source, from, limit).await {
-            Err(error) if error.code == ErrorCode::SpoolCorrupt => {
-                let until = behind_damage(toolbox, handle, from).await.ok_or(error)?;
-                damaged = Some(format!("{} bytes of the output are damaged", until - from));
+            Err(error) if is_damage(&error) => {
+                let until = source.behind_damage(from).await.ok_or(error)?;
+                damaged = Some(damaged_bytes(until - from));
                 // Nothing was shown of them, and nothing will be.
                 if let Some(claim) = claim(toolbox, places, handle, from, until) {
                     claim.seen();
@@ -87,7 +95,7 @@ pub(super) async fn unread(
         let last = tail.as_ref().unwrap_or(&head);
         let Some(claim) = claim(toolbox, places, handle, from, last.next_cursor) else { continue };
         let gap = head.gap || tail.as_ref().is_some_and(|tail| tail.gap);
-        let missing = damaged.or_else(|| gap.then(|| "some of the output is no longer kept".to_owned()));
+        let missing = damaged.or_else(|| gap.then(|| NOT_KEPT.to_owned()));
         return Ok(Unread {
             bytes: last.next_cursor.saturating_sub(from),
             omitted: tail.as_ref().map_or(0, |tail| tail.start_cursor.saturating_sub(head.next_cursor)),
@@ -111,13 +119,4 @@ pub(super) fn claim(
     to: u64,
 ) -> Option<Claim> {
     places.claim(handle, from, to, |known| toolbox.supervisor().snapshot(toolbox.owner(), known).is_ok())
-}
-
-/// Where intact output begins again behind damage at `from`.
-async fn behind_damage(toolbox: &Toolbox, handle: Handle, from: u64) -> Option<u64> {
-    let request = ReadRequest { from: ReadFrom::Cursor(from), max_bytes: 1, streams: StreamFilter::Both };
-    match toolbox.supervisor().read(toolbox.owner(), &handle, request).await {
-        Err(SupervisorError::Damaged { until, .. }) if until > from => Some(until),
-        _ => None,
-    }
 }

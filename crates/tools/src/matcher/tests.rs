@@ -188,29 +188,30 @@ fn a_match_spans_at_most_64_kib_whether_its_process_runs_or_has_ended() {
 }
 
 /// What the supervisor feeds between two looks.
-const PAGE: usize = 64 << 10;
+const PAGE: u64 = 64 << 10;
 
 #[test]
 fn what_is_searched_is_linear_in_the_output_however_small_its_chunks_are() {
-    let lines = b"a line of a log, as programs write them while they work\n".repeat(40_000);
-    let progress = b"\r 50% of a build that goes on for a while ".repeat(50_000);
+    let lines = b"a line of a log, as programs write them while they work\n".repeat(10_000);
+    let progress = b"\r 50% of a build that goes on for a while ".repeat(13_000);
     for pattern in
         [r"needle\s+found", "(?s)needle.*found", "[^n]*needle", "needle.*", "needle$", "(?:x|ee+)dle"]
     {
-        for stream in [&lines, &progress] {
+        // Page by page, as of what was printed before, and chunk by chunk, as while it is printed.
+        for (stream, between_looks) in [(&lines, PAGE), (&lines, 1), (&progress, PAGE), (&progress, 1)] {
             let mut probe = probe(pattern);
             let (mut cursor, mut looked) = (0, 0);
             for (at, chunk) in stream.chunks(41).enumerate() {
                 let of = if at % 2 == 0 { Stream::Stdout } else { Stream::Stderr };
                 assert!(!probe.feed(cursor, of, chunk));
                 cursor += chunk.len() as u64;
-                if cursor - looked >= PAGE as u64 {
+                if cursor - looked >= between_looks {
                     assert!(!probe.look());
                     looked = cursor;
                 }
             }
             let times = probe.work.get() / stream.len();
-            assert!(times <= 4, "{pattern}: {times} times the output");
+            assert!(times <= 5, "{pattern}: {times} times the output, {between_looks} bytes between looks");
         }
     }
 }
@@ -234,6 +235,38 @@ fn what_is_damaged_is_missing() {
 }
 
 proptest! {
+    #[test]
+    fn a_search_that_is_left_out_would_find_nothing(
+        parts in proptest::collection::vec(proptest::sample::select(&PARTS[..]), 0..60),
+        cuts in proptest::collection::vec(1_usize..6, 1..8),
+        gap in proptest::option::of(0_usize..30),
+        pattern in proptest::sample::select(&PATTERNS[..]),
+    ) {
+        let bytes = parts.concat();
+        let (mut probe, mut always) = (probe(pattern), probe(pattern));
+        always.scout = None;
+        let mut rest = &bytes[..];
+        let mut cursor = 0;
+        for (at, cut) in cuts.iter().cycle().enumerate() {
+            let (chunk, behind) = rest.split_at((*cut).min(rest.len()));
+            if chunk.is_empty() {
+                break;
+            }
+            if gap == Some(at) {
+                cursor += 100;
+                probe.gap(cursor);
+                always.gap(cursor);
+            }
+            let found = show(&mut probe, cursor, Stream::Stdout, chunk);
+            prop_assert_eq!(found, show(&mut always, cursor, Stream::Stdout, chunk), "before {}", cursor);
+            cursor += chunk.len() as u64;
+            rest = behind;
+        }
+        probe.finish();
+        always.finish();
+        prop_assert_eq!(probe.found(), always.found());
+    }
+
     #[test]
     fn what_is_found_does_not_depend_on_borders(
         parts in proptest::collection::vec(proptest::sample::select(&PARTS[..]), 0..20),

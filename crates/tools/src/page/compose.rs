@@ -11,6 +11,7 @@ use procyard_text::{Renderer, continuation_len};
 use proptest::prelude::*;
 
 use super::*;
+use crate::ground::look_back;
 use crate::matcher::{Found, MatchProbe};
 use crate::pattern::Pattern;
 use crate::testing::{Recorded, now};
@@ -339,6 +340,24 @@ proptest! {
         let exact: Vec<u8> = kept.segments().iter().flat_map(|&(from, until)| kept.bytes(from, until)).collect();
         prop_assert_eq!(bytes, exact);
         prop_assert_eq!((cursor, at), (total, total));
+    }
+
+    #[test]
+    fn where_the_last_page_ends_is_found_from_the_end_alone(
+        chunks in chunks(), missing in missing(), per_read in 1_usize..5000, at: u16, step in 1_u64..80,
+    ) {
+        let mut kept = Kept::new(&chunks, StreamFilter::Both, &missing, per_read);
+        if kept.goes_on_inside_a_character() {
+            kept = Kept::new(&chunks, StreamFilter::Both, &(None, Vec::new()), per_read);
+        }
+        let end = u64::from(at) % (kept.whole.bytes.len() as u64 + 1);
+        let running = kept.until(end);
+        let (mut cursor, mut before) = (0, None);
+        while before != Some(cursor) {
+            before = Some(cursor);
+            cursor = now(forward(&running, cursor, &Look { collapse: true, ..look(1 << 20, Encoding::SafeText) })).unwrap().next_cursor;
+        }
+        prop_assert_eq!(now(look_back(&running, end, step)), cursor);
     }
 
     #[test]

@@ -100,7 +100,7 @@ impl Drawing {
     }
 
     /// What is to be seen, within `limit` bytes of text.
-    pub(super) fn screen(&self, limit: usize) -> Screen {
+    pub(super) fn screen(&mut self, limit: usize) -> Screen {
         let drawn_from = Some(self.drawn_from).filter(|from| *from > 0);
         Screen { drawn_from, ..self.emulator.screen(limit) }
     }

@@ -1,7 +1,7 @@
 //! The terminal itself: bytes in, a screen out.
 //!
-//! The emulator is `avt`. Here is what it leaves to its user: bytes that are no text, torn characters, the title, what
-//! one short sequence may cost, and that only safe text comes out.
+//! The emulator is `avt`. Here is what it leaves to its user: bytes that are no text, torn characters, characters without a
+//! column (see `marks`), the title, what one short sequence may cost, and that only safe text comes out.
 //!
 //! Not for where the bytes come from, and not for answering a program: the terminal it runs on does that.
 
@@ -10,6 +10,8 @@ use avt::{Cell, Line, Parser, ScreenKind, Terminal};
 use procyard_api::{Highlight, Screen, ScreenCursor, ScreenSize};
 use procyard_runner::TerminalSize;
 use procyard_text::{safe_text, shorten, tail_start};
+
+use super::marks::Marks;
 
 /// Characters of a title.
 const TITLE_MAX: usize = 200;
@@ -30,6 +32,7 @@ pub(super) struct Emulator {
     /// The bytes come from behind a gap: the rest of a character that is lost may be in front.
     resync: bool,
     title: Title,
+    marks: Marks,
 }
 
 impl Emulator {
@@ -45,7 +48,13 @@ impl Emulator {
             torn: Vec::new(),
             resync: false,
             title: Title::default(),
+            marks: Marks::default(),
         }
+    }
+
+    /// Paints the last character, whatever marks may follow.
+    fn settle(&mut self) {
+        self.terminal.execute(self.marks.settle());
     }
 
     pub(super) fn size(&self) -> TerminalSize {
@@ -54,6 +63,7 @@ impl Emulator {
 
     pub(super) fn resize(&mut self, size: TerminalSize) {
         if size != self.size && size.rows > 0 && size.cols > 0 {
+            self.settle();
             self.size = size;
             self.terminal.resize(usize::from(size.cols), usize::from(size.rows));
         }
@@ -61,6 +71,7 @@ impl Emulator {
 
     /// Bytes are missing here: what was incomplete stays so.
     pub(super) fn lose_track(&mut self) {
+        self.settle();
         self.parser = Parser::new();
         self.torn.clear();
         self.resync = true;
@@ -96,10 +107,14 @@ impl Emulator {
 
     /// Prints text until `work` is used up; returns how many bytes it took.
     fn print(&mut self, text: &str, work: &mut u64) -> usize {
-        let (size, parser, title) = (self.size, &mut self.parser, &mut self.title);
+        let (size, parser, title, marks) = (self.size, &mut self.parser, &mut self.title, &mut self.marks);
         let mut taken = 0;
         let mut chars = text.chars();
+        let mut then = None;
         let functions = std::iter::from_fn(|| {
+            if let Some(function) = then.take() {
+                return Some(function);
+            }
             while *work > 0 {
                 let ch = chars.next()?;
                 taken += ch.len_utf8();
@@ -109,7 +124,14 @@ impl Emulator {
                 if let Some(function) = function {
                     let function = bounded(function, size);
                     *work = work.saturating_sub(cost(&function, size));
-                    return Some(function);
+                    let [now, later] = marks.follow(function);
+                    if now.is_some() {
+                        then = later;
+                        return now;
+                    }
+                    if later.is_some() {
+                        return later;
+                    }
                 }
             }
             None
@@ -124,9 +146,10 @@ impl Emulator {
     }
 
     /// What is to be seen, within `limit` bytes of text.
-    pub(super) fn screen(&self, limit: usize) -> Screen {
+    pub(super) fn screen(&mut self, limit: usize) -> Screen {
+        self.settle();
         let lines = self.terminal.screen().visible_lines();
-        let mut rows: Vec<String> = lines.map(|line| shown(line.chars())).collect();
+        let mut rows: Vec<String> = lines.map(|line| self.shown(line.chars())).collect();
         let filled = rows.iter().rposition(|row| !row.is_empty()).map_or(0, |last| last + 1);
         rows.truncate(filled);
         let mut bytes = 0;
@@ -159,25 +182,26 @@ impl Emulator {
         let lines = self.terminal.screen().visible_lines().take(rows).enumerate();
         let pieces = lines.flat_map(|(at, line)| {
             let row = ordinal(at, self.size.rows);
-            reversed(line).map(move |text| Highlight { row, text })
+            self.reversed(line).map(move |text| Highlight { row, text })
         });
         pieces.take(HIGHLIGHTS_MAX).collect()
     }
-}
 
-/// The pieces of a row in reverse video that show something.
-fn reversed(line: &Line) -> impl Iterator<Item = String> + '_ {
-    let pieces = line.chunks(|one: &Cell, next: &Cell| one.pen().is_inverse() != next.pen().is_inverse());
-    pieces
-        .filter(|cells| cells.first().is_some_and(|cell| cell.pen().is_inverse()))
-        .map(|cells| shown(cells.iter().map(Cell::char)).trim_start().to_owned())
-        .filter(|text| !text.is_empty())
-}
+    /// The pieces of a row in reverse video that show something.
+    fn reversed<'l>(&'l self, line: &'l Line) -> impl Iterator<Item = String> + 'l {
+        let pieces = line.chunks(|one: &Cell, next: &Cell| one.pen().is_inverse() != next.pen().is_inverse());
+        pieces
+            .filter(|cells| cells.first().is_some_and(|cell| cell.pen().is_inverse()))
+            .map(|cells| self.shown(cells.iter().map(Cell::char)).trim_start().to_owned())
+            .filter(|text| !text.is_empty())
+    }
 
-/// Characters as safe text without blanks at the end.
-fn shown(chars: impl Iterator<Item = char>) -> String {
-    let text: String = chars.collect();
-    safe_text(text.trim_end().as_bytes())
+    /// Cells as safe text without blanks at the end.
+    fn shown(&self, cells: impl Iterator<Item = char>) -> String {
+        let mut text = String::new();
+        cells.for_each(|cell| self.marks.show(cell, &mut text));
+        safe_text(text.trim_end().as_bytes())
+    }
 }
 
 /// A place counted from 1, inside the screen.

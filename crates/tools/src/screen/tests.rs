@@ -44,6 +44,9 @@ fn look_of(screens: &Screens, source: &Recorded, snapshot: Snapshot) -> (Screen,
         async fn head(&self) -> Result<(procyard_supervisor::Page, Snapshot), PublicError> {
             self.0.head().await
         }
+        async fn behind_damage(&self, cursor: u64) -> Option<u64> {
+            self.0.behind_damage(cursor).await
+        }
     }
     now(screens.look(&OnTerminal(source, snapshot.clone()), snapshot, 1 << 20)).unwrap()
 }

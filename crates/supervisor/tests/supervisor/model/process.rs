@@ -59,6 +59,10 @@ pub(super) struct Process {
     pub(super) unread_input: u64,
     pub(super) printed: String,
     pub(super) handed_over: bool,
+    /// It was handed over while it was starting, so that it does not depend on the caller that starts it.
+    pub(super) joined: bool,
+    /// That caller went away before it ran.
+    pub(super) starter_gone: bool,
     /// When it was launched.
     pub(super) started_at: Option<Millis>,
     pub(super) finished_at: Option<Millis>,
@@ -114,6 +118,8 @@ impl Process {
             unread_input: 0,
             printed: String::new(),
             handed_over: plan.background,
+            joined: false,
+            starter_gone: false,
             started_at: None,
             finished_at: None,
             used_at: 0,

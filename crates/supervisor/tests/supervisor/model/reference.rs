@@ -196,7 +196,13 @@ impl Model {
     /// The caller of a start goes away before it is answered.
     pub(super) fn cancel_start(&mut self, id: usize) {
         let now = self.now;
-        self.processes[id].end(State::Failed, procyard_core::Reason::Failed, now);
+        let stays = self.attending.iter().any(|(_, other)| *other == id);
+        let process = &mut self.processes[id];
+        process.starter_gone = true;
+        // Others that have joined the start have it from now on.
+        if !stays && !process.joined {
+            process.end(State::Failed, procyard_core::Reason::Failed, now);
+        }
     }
 
     pub(super) fn stop(
@@ -282,6 +288,7 @@ impl Model {
         if lift {
             process.lift_deadline();
         }
+        process.joined |= process.phase == Phase::Starting;
         if !process.handed_over && !process.is_terminal() {
             process.handed_over = true;
             if process.phase != Phase::Starting {
@@ -302,7 +309,10 @@ impl Model {
         let (owner, id) = self.attending.remove(which);
         let last = !self.attending.iter().any(|(_, other)| *other == id);
         let now = self.now;
-        let held = self.processes.get(id).is_some_and(|process| !process.handed_over);
+        let held = self.processes.get(id).is_some_and(|process| {
+            let starting = process.phase == Phase::Starting;
+            (!process.handed_over || starting) && !process.joined && (!starting || process.starter_gone)
+        });
         if last
             && !released
             && held
