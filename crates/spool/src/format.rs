@@ -309,7 +309,11 @@ mod tests {
         let check = |kind: u8, cursor: u64, payload: &[u8], good: bool| {
             let mut block = frame_header(kind, 1, at(), cursor, payload).to_vec();
             block.extend_from_slice(payload);
-            assert_eq!(matches!(step(&block, 0, cursor), Step::Frame(..)), good, "{kind} {cursor} {payload:?}");
+            assert_eq!(
+                matches!(step(&block, 0, cursor), Step::Frame(..)),
+                good,
+                "{kind} {cursor} {payload:?}"
+            );
         };
         check(KIND_OUTPUT, CURSOR_MAX - 1, b"a", true);
         check(KIND_OUTPUT, CURSOR_MAX, b"a", false);

@@ -13,7 +13,6 @@ use procyard_journal::Journal;
 use procyard_supervisor::{Snapshot, Supervisor, SupervisorError};
 use procyard_tools::{Surface, Toolbox};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -243,7 +242,8 @@ impl Service {
                 Ok(_) => Ok(self.keep(session)),
                 Err(revoked) => {
                     if self.tokens.loops(owner.session).is_empty() {
-                        self.close(owner.session);
+                        let service = Arc::clone(self);
+                        self.tasks.spawn(async move { service.close(owner.session).await });
                     }
                     Err(revoked)
                 }
@@ -259,14 +259,8 @@ impl Service {
         }
     }
 
-    /// Ends an open session, in a task that goes on when nobody waits for it: a session is not half closed.
-    pub(crate) fn close(self: &Arc<Self>, session: SessionId) -> JoinHandle<Result<usize, HostError>> {
-        let service = Arc::clone(self);
-        self.tasks.spawn(async move { service.close_here(session).await })
-    }
-
-    /// The same within a task that goes on.
-    pub(crate) async fn close_here(&self, session: SessionId) -> Result<usize, HostError> {
+    /// Ends a session; called in a task that goes on when nobody waits for it, so that none is half closed.
+    pub(crate) async fn close(&self, session: SessionId) -> Result<usize, HostError> {
         if let Some(open) = self.open().get(&session) {
             open.ending.cancel();
         }

@@ -87,7 +87,7 @@ pub(crate) async fn delete(call: Call) -> Result<Response, Problem> {
     // Goes on when the caller leaves: nothing is half ended.
     let ending = call.service.tasks.spawn(async move {
         let had_tokens = revoke(&service, Revoked::Session(id)).await?;
-        match service.close_here(id).await {
+        match service.close(id).await {
             // It was not open; its tokens could have opened it.
             Err(HostError::NotFound) if had_tokens => Ok(0),
             closed => Ok::<_, Problem>(closed?),
