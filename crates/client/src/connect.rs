@@ -57,7 +57,16 @@ impl Address {
             }
         });
         let connected = connected.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        connected.map_err(|source| ClientError::Unreachable { address: self.to_string(), source })
+        let unreachable = |source| ClientError::Unreachable { address: self.to_string(), source };
+        let connection = connected.map_err(unreachable)?;
+        if let Connection::Unix(stream) = &connection {
+            // Before anything is said: a token, or what a command is told, would be the stranger's.
+            let listener = stream.peer_cred().map_err(unreachable)?.uid();
+            if !is_trusted(listener, rustix::process::geteuid().as_raw()) {
+                return Err(ClientError::Stranger { address: self.to_string() });
+            }
+        }
+        Ok(connection)
     }
 }
 
@@ -70,6 +79,11 @@ async fn unix(path: &Path) -> io::Result<UnixStream> {
             connected => return connected,
         }
     }
+}
+
+/// Whether a service that this user runs is expected there: it is their own, or root's.
+fn is_trusted(listener: u32, own: u32) -> bool {
+    listener == own || listener == 0
 }
 
 /// A connection of either kind.
@@ -109,5 +123,19 @@ impl AsyncWrite for Connection {
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         either!(self, stream => Pin::new(stream).poll_shutdown(context))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_trusted;
+
+    #[test]
+    fn a_socket_is_trusted_that_is_of_the_same_user_or_of_root() {
+        for (listener, own, trusted) in
+            [(1000, 1000, true), (0, 1000, true), (0, 0, true), (1001, 1000, false), (1000, 0, false)]
+        {
+            assert_eq!(is_trusted(listener, own), trusted, "{listener} {own}");
+        }
     }
 }

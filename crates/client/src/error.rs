@@ -22,6 +22,12 @@ pub enum ClientError {
         #[source]
         source: std::io::Error,
     },
+    /// The Unix socket is of a user who is neither this one nor root. Nothing was sent.
+    #[error("another user listens at {address}; nothing was sent there")]
+    Stranger {
+        /// Where the socket is.
+        address: String,
+    },
     /// The service refused, and says why. Its `effects` tell whether anything was started.
     #[error("{}", .error.message)]
     Refused {
@@ -81,7 +87,7 @@ impl ClientError {
             }
             ClientError::TooLong { .. } => say(ErrorCode::TooLarge),
             ClientError::Invalid(_) => say(ErrorCode::InvalidArguments),
-            ClientError::Unexplained { .. } => say(ErrorCode::Internal),
+            ClientError::Unexplained { .. } | ClientError::Stranger { .. } => say(ErrorCode::Internal),
         }
     }
 

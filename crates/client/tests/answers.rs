@@ -181,3 +181,30 @@ async fn a_service_that_has_no_room_for_another_connection_is_waited_for() {
     stream.write_all(answer("200 OK", "", r#"{"status":"ok"}"#).as_bytes()).await.unwrap();
     assert_eq!(asking.await.unwrap().unwrap().status, "ok");
 }
+
+/// Only root can be somebody else for a moment.
+#[tokio::test]
+async fn another_user_who_listens_is_told_nothing() {
+    use std::os::unix::fs::PermissionsExt as _;
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let socket = place.path().join("socket");
+    let bound = socket.clone();
+    let stranger = std::thread::spawn(move || {
+        // Of this thread alone, and whoever asks for the peer is told who it was that listened (unix(7)).
+        let nobody = rustix::process::Uid::from_raw(65534);
+        rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+        std::os::unix::net::UnixListener::bind(bound).unwrap()
+    });
+    let listener = stranger.join().unwrap();
+    let client = Client::unix(&socket).with_token("pyt_secret");
+    let error = client.health().await.unwrap_err();
+    assert!(matches!(error, ClientError::Stranger { .. }), "{error}");
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut said = Vec::new();
+    std::io::Read::read_to_end(&mut stream, &mut said).unwrap();
+    assert_eq!(said, b"");
+}

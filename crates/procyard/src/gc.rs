@@ -61,7 +61,9 @@ async fn removed(options: &GcOptions, voice: Voice) -> anyhow::Result<Collected>
     let configured = options.config.load(options.flags())?;
     log::start(&voice.logs(&configured.config.log))?;
     let older_than = days(configured.config.retention.log_days);
-    tokio::task::spawn_blocking(move || collect(&data_dir, older_than)).await.context("the removal failed")?
+    tokio::task::spawn_blocking(move || collect(&data_dir, older_than, &CancellationToken::new()))
+        .await
+        .context("the removal failed")?
 }
 
 fn tell(found: &Collected, voice: Voice) -> anyhow::Result<()> {
@@ -87,7 +89,7 @@ fn tell(found: &Collected, voice: Voice) -> anyhow::Result<()> {
 /// Removes them now and again, until a service ends, and tells its logs what could not be removed.
 pub(crate) async fn collect_until(stop: CancellationToken, data_dir: PathBuf, keep: Duration) {
     loop {
-        collect_once(data_dir.clone(), keep).await;
+        collect_once(stop.clone(), data_dir.clone(), keep).await;
         tokio::select! {
             () = tokio::time::sleep(COLLECT_EVERY) => {}
             () = stop.cancelled() => return,
@@ -95,8 +97,8 @@ pub(crate) async fn collect_until(stop: CancellationToken, data_dir: PathBuf, ke
     }
 }
 
-async fn collect_once(data_dir: PathBuf, keep: Duration) {
-    match tokio::task::spawn_blocking(move || collect(&data_dir, keep)).await {
+async fn collect_once(stop: CancellationToken, data_dir: PathBuf, keep: Duration) {
+    match tokio::task::spawn_blocking(move || collect(&data_dir, keep, &stop)).await {
         Ok(Ok(found)) => {
             for (session, error) in found.failed {
                 tracing::warn!(%session, error = format!("{error:#}"), "an old session could not be removed");
@@ -109,10 +111,18 @@ async fn collect_once(data_dir: PathBuf, keep: Duration) {
     }
 }
 
-/// Removes sessions that nobody holds and that have not changed for this long. Blocking.
-pub(crate) fn collect(data_dir: &Path, older_than: Duration) -> anyhow::Result<Collected> {
+/// Removes sessions that nobody holds and that have not changed for this long; ends after the one that it is at when it is
+/// to stop. Blocking.
+pub(crate) fn collect(
+    data_dir: &Path,
+    older_than: Duration,
+    stop: &CancellationToken,
+) -> anyhow::Result<Collected> {
     let mut found = Collected::default();
     for session in SessionRoot::list_sessions(data_dir).context("the sessions cannot be listed")? {
+        if stop.is_cancelled() {
+            break;
+        }
         match remove(data_dir, session, older_than) {
             Ok(true) => found.removed += 1,
             Ok(false) => found.kept += 1,
@@ -136,5 +146,26 @@ fn remove(data_dir: &Path, session: SessionId, older_than: Duration) -> anyhow::
         }
         Err(SessionError::Locked | SessionError::Missing) => Ok(false),
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_collection_that_is_to_stop_removes_nothing_more() {
+        let place = tempfile::tempdir().unwrap();
+        for session in 1..=3 {
+            let session = SessionId::from_random([session; 16]);
+            let anchor = anchor(&Limits::default());
+            SessionRoot::open_or_create(place.path(), session, anchor, Duration::ZERO).unwrap();
+        }
+        let stop = CancellationToken::new();
+        stop.cancel();
+        let found = collect(place.path(), Duration::ZERO, &stop).unwrap();
+        assert_eq!((found.removed, found.kept), (0, 0));
+        let found = collect(place.path(), Duration::ZERO, &CancellationToken::new()).unwrap();
+        assert_eq!((found.removed, found.kept), (3, 0));
     }
 }

@@ -3,6 +3,8 @@
 //!
 //! Not for tokens, and not for requests: the server crate has those.
 
+mod unproven;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -24,18 +26,21 @@ use procyard_server::http::{HostError, HostedSession, SessionHost};
 use procyard_supervisor::{RestoreReport, Sessions, Supervisor};
 use procyard_tools::{Toolbox, ToolboxOptions};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
+use self::unproven::Unproven;
 use crate::config::{Config, Effective};
 use crate::limits::unenforced;
 use crate::mcp::shortened;
-use crate::session::{Keep, Session, Which, start_runner};
+use crate::session::{Keep, Session, Which, open_root, start_runner};
 
 /// After this long a foreground call is handed over: many clients give a call up after a minute, and would lose its
 /// handle.
 const AUTO_YIELD: Duration = Duration::from_secs(50);
 
 /// How many sessions are opened at the same time.
-const OPENINGS: u32 = 8;
+const OPENINGS: usize = 8;
 
 /// More sessions than this are not opened when the service begins; they are when somebody asks for them.
 const REOPENED_MAX: usize = 1000;
@@ -80,8 +85,13 @@ pub(crate) struct Host {
     /// How many sessions may be open, and a place for each more.
     max_sessions: usize,
     places: Arc<Semaphore>,
-    /// Held by each opening; closed when no session is to be opened any more.
-    openings: Semaphore,
+    /// Places of those that are at the work of an opening, which waits for nobody.
+    at_work: Semaphore,
+    /// Knows every opening that is under way, also those that wait.
+    openings: TaskTracker,
+    /// Cancelled when no session is to be opened any more.
+    ending: CancellationToken,
+    unproven: Unproven,
 }
 
 impl Host {
@@ -97,6 +107,7 @@ impl Host {
         let options = ToolboxOptions { workspace, auto_yield: Some(AUTO_YIELD), ..config.toolbox_options() };
         fs::create_dir_all(data_dir.join(OPEN)).context("the data directory cannot be used")?;
         Ok(Self {
+            unproven: Unproven::new(data_dir.clone()),
             data_dir,
             configured,
             options,
@@ -104,7 +115,9 @@ impl Host {
             open: Sessions::new(),
             max_sessions,
             places: Arc::new(Semaphore::new(max_sessions)),
-            openings: Semaphore::new(OPENINGS as usize),
+            at_work: Semaphore::new(OPENINGS),
+            openings: TaskTracker::new(),
+            ending: CancellationToken::new(),
         })
     }
 
@@ -113,7 +126,7 @@ impl Host {
         let marked = marked(&self.data_dir).context("the data directory cannot be read")?;
         let reopening = marked.into_iter().take(REOPENED_MAX.min(self.max_sessions)).map(|session| async move {
             match self.opened(Which::Existing(session)).await {
-                Ok(_) => {}
+                Ok(_) | Err(HostError::ShuttingDown) => {}
                 Err(HostError::NotFound) => self.unmark(session),
                 Err(error) => {
                     let error = anyhow::Error::new(error);
@@ -126,19 +139,29 @@ impl Host {
     }
 
     async fn opened(&self, which: Which) -> Result<Arc<Hosted>, HostError> {
-        // Closed, it says that the service ends.
-        let _opening = self.openings.acquire().await.map_err(|_| HostError::ShuttingDown)?;
+        // Taken before it is asked whether the service ends, so that its end waits for this one.
+        let _opening = self.openings.token();
         let session = which.session();
         let which = if which == Which::New { Which::Named(session) } else { which };
-        self.open.get_or_create(session, || self.make(session, which)).await
+        tokio::select! {
+            biased;
+            () = self.ending.cancelled() => Err(HostError::ShuttingDown),
+            opened = self.open.get_or_create(session, || self.make(session, which)) => opened,
+        }
     }
 
     async fn make(&self, session: SessionId, which: Which) -> Result<Arc<Hosted>, HostError> {
         let place = Arc::clone(&self.places).try_acquire_owned();
         let place = place.map_err(|_| HostError::Full { limit: self.max_sessions })?;
         let host = host_options(&self.configured.config);
-        let opened = Session::open(&self.data_dir, which, None, Keep::Journal, &self.configured, host).await;
+        let (data_dir, limits) = (&self.data_dir, &self.configured.limits);
+        let root = open_root(data_dir, session, which, limits).await.map_err(in_host_words)?;
+        // After the lock: a session that somebody else is slow to leave keeps no other one waiting.
+        let _at_work = self.at_work.acquire().await.map_err(|error| failed(error.into()))?;
+        let opened =
+            Session::open_in(root, data_dir, session, None, Keep::Journal, &self.configured, host).await;
         let opened = opened.map_err(in_host_words)?;
+        self.unproven.forget(session);
         for (record, why) in &opened.restored.unreadable {
             tracing::error!(%session, record = shortened(record), why, "a record does not load and is left as it is");
         }
@@ -158,21 +181,20 @@ impl Host {
         }))
     }
 
-    /// Closes a session that is open; how many of its trees are not proven gone.
+    /// Closes a session that is open, or waits for whoever is closing it; how many of its trees are not proven gone. The
+    /// same of one that was closed before, until all are.
     async fn end(&self, session: SessionId) -> Option<usize> {
         let grace = self.configured.limits.graceful_shutdown;
-        let mut survivors = 0;
-        let told = &mut survivors;
-        let ending = move |hosted: Arc<Hosted>| {
+        let ending = |hosted: Arc<Hosted>| {
             let taken = hosted.session.lock().unwrap_or_else(PoisonError::into_inner).take();
             async move {
                 if let Some((open, _place)) = taken {
-                    *told = open.close_within(grace).await.1;
+                    self.unproven.remember(session, open.close_within(grace).await.1);
                 }
             }
         };
-        let closed = self.open.close(&session, ending).await;
-        closed.then_some(survivors)
+        let closed = self.open.close(&session, ending).await || self.open.closed(&session).await;
+        self.unproven.left(session).await.or(closed.then_some(0))
     }
 
     fn mark(&self, session: SessionId) -> PathBuf {
@@ -240,18 +262,22 @@ impl SessionHost for Host {
     }
 
     async fn close(&self, session: SessionId) -> Result<usize, HostError> {
-        let survivors = self.end(session).await.ok_or(HostError::NotFound)?;
+        let survivors = self.end(session).await;
+        // Also of one that did not open.
         self.unmark(session);
-        Ok(survivors)
+        survivors.ok_or(HostError::NotFound)
     }
 
     async fn close_all(&self) -> usize {
-        // Those that are being opened are waited for, and none is opened after them.
-        if self.openings.acquire_many(OPENINGS).await.is_ok() {
-            self.openings.close();
-        }
+        // Those that are being opened are open now or never.
+        self.ending.cancel();
+        self.openings.close();
+        self.openings.wait().await;
         let open: Vec<_> = self.open.all().into_iter().map(|(session, _)| session).collect();
-        join_all(open.into_iter().map(|session| self.end(session))).await.into_iter().flatten().sum()
+        join_all(open.into_iter().map(|session| self.end(session))).await;
+        // Those that somebody else is closing, too.
+        self.open.all_closed().await;
+        self.unproven.total().await
     }
 
     fn containment(&self) -> ContainmentReport {

@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use procyard_core::Handle;
 use procyard_server::{serve_mcp, stdio};
 use procyard_tools::{Dialect, Toolbox, ToolboxOptions};
+use tokio_util::sync::CancellationToken;
 
 use crate::caught::stop_on_signals;
 use crate::cli::McpOptions;
@@ -52,7 +53,11 @@ async fn serve(options: McpOptions) -> anyhow::Result<()> {
     }
     // Every server makes a session; nothing waits for the old ones to go.
     let keep = gc::days(config.retention.log_days);
-    let collecting = tokio::task::spawn_blocking(move || gc::collect(&data_dir, keep));
+    let enough = CancellationToken::new();
+    let collecting = {
+        let enough = enough.clone();
+        tokio::task::spawn_blocking(move || gc::collect(&data_dir, keep, &enough))
+    };
     let toolbox = Toolbox::new(
         session.supervisor.clone(),
         session.runners(),
@@ -67,7 +72,10 @@ async fn serve(options: McpOptions) -> anyhow::Result<()> {
     let (read, write) = stdio();
     let surface = Dialect::from(options.dialect).over(Arc::new(toolbox));
     let served = serve_mcp(surface, read, write, stop).await;
-    let (_root, survivors) = session.close().await;
+    enough.cancel();
+    let (root, survivors) = session.close().await;
+    // Whoever wants the session next waits for it, and for nothing else.
+    drop(root);
     match collecting.await {
         Ok(Ok(found)) => {
             for (session, error) in found.failed {

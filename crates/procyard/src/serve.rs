@@ -12,6 +12,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use procyard_client::Client;
 use procyard_core::PublicError;
+use procyard_server::McpHttpOptions;
 use procyard_server::http::{Listener, ServiceError, ServiceOptions, SessionHost as _};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -50,10 +51,13 @@ async fn run(options: &ServeOptions, voice: Voice) -> anyhow::Result<()> {
 
     // What may be wrong outside is found before anything is opened.
     let _only = only::one_service_on(&data_dir)?;
-    let service = service(&data_dir, &configured.config);
+    let mut service = service(&data_dir, &configured.config)?;
     check_tokens(&service).await?;
     let socket = configured.config.server.socket.clone().unwrap_or_else(|| data_dir.join(SOCKET));
     let listeners = listen(&socket, &configured.config).await?;
+    // An address is no name, so that nobody can make a name resolve to it.
+    let listened = listeners.iter().filter_map(Listener::local_address);
+    service.mcp.hosts.extend(listened.map(|address| address.to_string()));
     let addresses = listeners.iter().map(Listener::address).collect::<Result<Vec<_>, _>>()?;
 
     let keep = gc::days(configured.config.retention.log_days);
@@ -93,14 +97,22 @@ fn workspace(options: &ServeOptions) -> anyhow::Result<PathBuf> {
     Err(PublicError::argument("--workspace", message).into())
 }
 
-fn service(data_dir: &Path, config: &Config) -> ServiceOptions {
+fn service(data_dir: &Path, config: &Config) -> anyhow::Result<ServiceOptions> {
     let admin_token_file = config.server.admin_token_file.clone();
-    ServiceOptions {
+    if let Some(origin) = config.server.origins.iter().find(|origin| !origin.contains("://")) {
+        let message = format!("`{origin}` is no origin; one is written as https://name:port");
+        return Err(PublicError::argument("server.origins", message).into());
+    }
+    let mut mcp = McpHttpOptions::default();
+    mcp.hosts.clone_from(&config.server.hosts);
+    mcp.origins.clone_from(&config.server.origins);
+    Ok(ServiceOptions {
+        mcp,
         admin_token_file: admin_token_file.unwrap_or_else(|| data_dir.join(ADMIN_TOKEN)),
         tokens_dir: data_dir.join(TOKENS),
         max_tokens_per_session: usize::try_from(config.server.max_tokens_per_session).unwrap_or(usize::MAX),
         ..ServiceOptions::in_directory(data_dir)
-    }
+    })
 }
 
 async fn check_tokens(service: &ServiceOptions) -> anyhow::Result<()> {

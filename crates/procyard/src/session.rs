@@ -93,10 +93,22 @@ impl Session {
         host: HostOptions,
     ) -> anyhow::Result<Self> {
         let session = which.session();
+        let root = open_root(data_dir, session, which, &configured.limits).await?;
+        Self::open_in(root, data_dir, session, loop_id, keep, configured, host).await
+    }
+
+    /// The same in a directory whose lock is held.
+    pub(crate) async fn open_in(
+        root: SessionRoot,
+        data_dir: &Path,
+        session: SessionId,
+        loop_id: Option<LoopId>,
+        keep: Keep,
+        configured: &Effective,
+        host: HostOptions,
+    ) -> anyhow::Result<Self> {
         let loop_id = loop_id.unwrap_or_else(|| LoopId::from_random(*uuid::Uuid::new_v4().as_bytes()));
         let limits = configured.limits.clone();
-        let must_exist = matches!(which, Which::Existing(_));
-        let root = open_root(data_dir, session, must_exist, &limits).await?;
         let journal = match keep {
             Keep::Journal => Some(open_journal(data_dir, session).await?),
             Keep::Nothing => None,
@@ -152,17 +164,20 @@ pub(crate) fn anchor(limits: &Limits) -> AnchorSettings {
     }
 }
 
-async fn open_root(
+/// Takes the directory and the lock of a session, of which `which` says whether it must be there. Waits for the lock as
+/// long as whoever holds it may take to end.
+pub(crate) async fn open_root(
     data_dir: &Path,
     session: SessionId,
-    must_exist: bool,
+    which: Which,
     limits: &Limits,
 ) -> anyhow::Result<SessionRoot> {
     let anchor = anchor(limits);
     let data_dir = data_dir.to_owned();
     let wait = limits.graceful_shutdown + LOCK_WAIT;
     // Waiting for the lock blocks.
-    let open = if must_exist { SessionRoot::open } else { SessionRoot::open_or_create };
+    let open =
+        if matches!(which, Which::Existing(_)) { SessionRoot::open } else { SessionRoot::open_or_create };
     tokio::task::spawn_blocking(move || open(&data_dir, session, anchor, wait))
         .await
         .context("opening the session failed")?

@@ -124,6 +124,27 @@ impl<K: Eq + Hash + Clone, S: Clone> Sessions<K, S> {
         end(session).await;
         true
     }
+
+    /// Resolves when the session of this key that somebody is closing is closed; `false` at once where nobody is closing
+    /// one. Cancellation safe.
+    pub async fn closed(&self, key: &K) -> bool {
+        let closing = self.slots().get(key).and_then(|slot| slot.closing.clone());
+        match closing {
+            Some(closing) => {
+                closing.cancelled().await;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Resolves when all sessions are closed that are being closed now. Cancellation safe.
+    pub async fn all_closed(&self) {
+        let closing: Vec<_> = self.slots().values().filter_map(|slot| slot.closing.clone()).collect();
+        for closing in closing {
+            closing.cancelled().await;
+        }
+    }
 }
 
 /// A caller that waits for a session or makes it. The last one that leaves without one takes the slot away.

@@ -171,6 +171,12 @@ keys! {
         socket: Option<PathBuf> = Kind::Path, None, "\"/run/procyard/procyard.sock\"";
         /// A TCP address to be found at as well, with tokens; port 0 picks one. Unset: none.
         listen: Option<SocketAddr> = Kind::Address, None, "\"127.0.0.1:7411\"";
+        /// Names, `name` or `name:port`, by which MCP clients reach the service beside those of this machine and the address that
+        /// it listens on: what they send as `Host`. Where that is `0.0.0.0` or `[::]`, the addresses of the machine are to be named.
+        hosts: Vec<String> = Kind::Names, Some("[]"), "[\"yard.example\", \"10.0.0.7:7411\"]";
+        /// Web pages, `https://name:port`, that may use MCP over HTTP beside those of this machine: what a browser sends as
+        /// `Origin`.
+        origins: Vec<String> = Kind::Names, Some("[]"), "[\"https://app.example\"]";
         /// The file of the admin token, made with mode 0600 at the first start. Unset: `admin.token` in the data directory.
         admin_token_file: Option<PathBuf> = Kind::Path, None, "\"/etc/procyard/admin.token\"";
         /// Sessions that are open at the same time. One more is refused until one is ended.

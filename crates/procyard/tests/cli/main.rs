@@ -36,3 +36,4 @@ mod served;
 mod service;
 mod service_ends;
 mod service_limits;
+mod service_places;

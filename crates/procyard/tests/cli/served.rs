@@ -2,6 +2,7 @@
 
 use std::io::Read as _;
 use std::path::PathBuf;
+use std::process::Command;
 
 use procyard_api::BashArguments;
 use procyard_api::http::{CreateSession, SessionCreated};
@@ -22,7 +23,13 @@ pub(crate) struct Service {
 impl Service {
     #[track_caller]
     pub(crate) fn start(scene: &Scene, arguments: &[&str]) -> Self {
-        let mut running = Running::spawn(scene.procyard_heeding_signals(["serve"]).args(arguments));
+        Self::of(scene, scene.procyard_heeding_signals(["serve"]).args(arguments))
+    }
+
+    /// The same, started by a command that becomes it.
+    #[track_caller]
+    pub(crate) fn of(scene: &Scene, command: &mut Command) -> Self {
+        let mut running = Running::spawn(command);
         let mut stderr = running.take_stderr();
         let ready = within(move || {
             let (mut line, mut byte) = (Vec::new(), [0]);

@@ -5,7 +5,7 @@ use procyard_core::State;
 
 use crate::recorded::ESCAPE;
 use crate::running::{Running, read_until};
-use crate::scene::Scene;
+use crate::scene::{Scene, eventually};
 use crate::served::{Service, block, start, verb};
 
 #[test]
@@ -109,4 +109,24 @@ fn a_file_in_the_place_of_the_socket_is_left_alone() {
     assert_eq!(refused.code(), 125);
     assert!(refused.stderr().contains("--socket"), "{refused:?}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+}
+
+#[test]
+fn a_service_that_is_terminated_lets_a_session_end_in_order_that_is_being_ended() {
+    let scene = Scene::new();
+    let mut service = Service::start(&scene, &["--set", "processes.graceful_shutdown_ms=60000"]);
+    let (created, client) = service.session();
+    // It takes longer than connections get to leave.
+    let line = "trap 'echo > asked; sleep 8; echo > done; exit 0' TERM; eval \"$RECORD\"; while :; do sleep 0.05; done";
+    start(&client, line);
+    scene.wait_for_records(1);
+    let admin = service.admin();
+    // Nobody is left to answer it in the end.
+    let ending = std::thread::spawn(move || block(admin.close_session(created.session_id)).is_ok());
+    eventually("it is asked to end", || scene.path().join("asked").exists().then_some(()));
+    service.running.signal(Signal::SIGTERM);
+    assert_eq!(service.running.end().code(), Some(0));
+    scene.assert_no_survivor();
+    assert!(scene.path().join("done").exists(), "it has ended as it wanted to");
+    let _ = ending.join();
 }

@@ -53,6 +53,7 @@ pub(crate) async fn attach(mut call: Call) -> Result<Response, Problem> {
     let stop = call.service.stop.clone();
     Ok(upgrade
         .max_message_size(MESSAGE_MAX)
+        .max_frame_size(MESSAGE_MAX)
         .max_write_buffer_size(2 * WRITE_BUFFER + MESSAGE_MAX)
         .write_buffer_size(WRITE_BUFFER)
         .on_upgrade(async move |socket| {

@@ -11,7 +11,7 @@ use procyard_tools::parse_arguments;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::caller::{Caller, invalid};
+use super::caller::Caller;
 use super::json;
 use super::problem::Problem;
 use super::query;
@@ -123,7 +123,7 @@ impl Call {
 
     /// The session of the loop that calls.
     pub(crate) async fn own_session(&self) -> Result<Arc<OpenSession>, Problem> {
-        self.service.session_of(self.caller.owner().ok_or_else(invalid)?).await
+        self.service.session_of(self.caller).await
     }
 }
 

@@ -4,6 +4,7 @@
 //! anything else in a request. Not for what a caller may see: that is asked of the owner's supervisor.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::http::{HeaderMap, header};
 use procyard_core::Owner;
@@ -11,7 +12,7 @@ use procyard_tools::Toolbox;
 
 use super::problem::Problem;
 use super::service::Service;
-use super::tokens::digest;
+use super::tokens::{Digest, digest};
 
 /// A longer token is none of ours.
 const TOKEN_MAX: usize = 512;
@@ -33,15 +34,29 @@ pub(crate) enum Access {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Caller {
     Anybody,
-    Loop(Owner),
+    /// A loop, and the hash of the token by which it is known: it may be revoked while the request is under way.
+    Loop(Owner, Digest),
     Admin,
 }
 
 /// Where a connection comes from.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Peer {
     /// It is on the Unix socket, from the user that the service runs as.
-    pub(crate) same_user: bool,
+    same_user: bool,
+    /// A request on it has come from somebody who is known.
+    known: Arc<AtomicBool>,
+}
+
+impl Peer {
+    pub(crate) fn new(same_user: bool) -> Self {
+        Self { same_user, known: Arc::new(AtomicBool::new(same_user)) }
+    }
+
+    /// Whether it is known who is there.
+    pub(crate) fn is_known(&self) -> bool {
+        self.known.load(Ordering::Relaxed)
+    }
 }
 
 /// The loop whose token a request below `/v1/mcp` carries, in the extensions of the request.
@@ -76,8 +91,11 @@ impl Caller {
             }
             (Some(_), Some(_)) => return Err(invalid()),
         };
+        if let Some(peer) = peer {
+            peer.known.store(true, Ordering::Relaxed);
+        }
         match (access, caller) {
-            (Access::Admin, Self::Loop(_)) => {
+            (Access::Admin, Self::Loop(..)) => {
                 Err(Problem::unauthenticated("this is for the administrator; use the admin token"))
             }
             (Access::Loop, Self::Admin) => Err(Problem::unauthenticated(
@@ -90,8 +108,17 @@ impl Caller {
     /// The loop; of nobody else.
     pub(crate) fn owner(self) -> Option<Owner> {
         match self {
-            Self::Loop(owner) => Some(owner),
+            Self::Loop(owner, _) => Some(owner),
             Self::Anybody | Self::Admin => None,
+        }
+    }
+
+    /// The loop, as long as its token is valid: a body may come, and a session be restored, long after the head that had
+    /// the token.
+    pub(crate) fn valid_owner(self, service: &Service) -> Result<Owner, Problem> {
+        match self {
+            Self::Loop(owner, token) if service.tokens.owner(&token) == Some(owner) => Ok(owner),
+            Self::Loop(..) | Self::Anybody | Self::Admin => Err(invalid()),
         }
     }
 }
@@ -107,7 +134,7 @@ fn known(service: &Service, token: &str) -> Option<Caller> {
     if service.admin_token.is(&given) {
         return Some(Caller::Admin);
     }
-    service.tokens.owner(&given).map(Caller::Loop)
+    service.tokens.owner(&given).map(|owner| Caller::Loop(owner, given))
 }
 
 /// The same for a token that never was and for one that was revoked.

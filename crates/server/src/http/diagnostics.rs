@@ -22,7 +22,7 @@ pub(crate) fn health(_: &Call) -> Result<Response, Problem> {
 
 pub(crate) async fn processes(call: Call) -> Result<Response, Problem> {
     let snapshots = match call.caller {
-        Caller::Loop(owner) => call.own_session().await?.supervisor().list(owner),
+        Caller::Loop(owner, _) => call.own_session().await?.supervisor().list(owner),
         _ => everybodys(&call.service),
     };
     tool::json(StatusCode::OK, &count(&snapshots))

@@ -19,7 +19,7 @@ use hyper::body::Body as _;
 use procyard_core::ErrorCode;
 
 use super::call::Call;
-use super::caller::{Access, Caller, LoopCaller, Peer, invalid};
+use super::caller::{Access, Caller, LoopCaller, Peer};
 use super::problem::Problem;
 use super::route::Route;
 use super::routes::ROUTES;
@@ -74,7 +74,7 @@ async fn answer(
     mut parts: Parts,
     body: Body,
 ) -> Result<Response, Problem> {
-    let peer = parts.extensions.get::<Peer>().copied();
+    let peer = parts.extensions.get::<Peer>().cloned();
     let caller = Caller::authenticate(service, route.access, &parts.headers, peer.as_ref())?;
     if service.stop.is_cancelled() {
         return Err(Problem::shutting_down());
@@ -111,12 +111,9 @@ async fn read(service: &Service, body: Body) -> Result<Bytes, Problem> {
 }
 
 /// Lets a request to the Model Context Protocol through, with the loop of its token.
-async fn admit_mcp(State(service): State<Arc<Service>>, mut request: Request, next: Next) -> Response {
-    let peer = request.extensions().get::<Peer>();
-    let caller = Caller::authenticate(&service, Access::Loop, request.headers(), peer);
-    match loop_caller(&service, caller).await {
-        Ok(caller) => {
-            request.extensions_mut().insert(caller);
+async fn admit_mcp(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
+    match admitted(&service, request).await {
+        Ok(request) => {
             let mut response = next.run(request).await;
             if !response.status().is_success() && response.body().size_hint().exact() != Some(0) {
                 // The transport says in words why it refuses, and not that it is text.
@@ -129,11 +126,17 @@ async fn admit_mcp(State(service): State<Arc<Service>>, mut request: Request, ne
     }
 }
 
-async fn loop_caller(service: &Service, caller: Result<Caller, Problem>) -> Result<LoopCaller, Problem> {
-    let owner = caller?.owner().ok_or_else(invalid)?;
+/// The request with its body read, within the bounds of every body, and with its loop.
+async fn admitted(service: &Arc<Service>, request: Request) -> Result<Request, Problem> {
+    let (mut parts, body) = request.into_parts();
+    let peer = parts.extensions.get::<Peer>().cloned();
+    let caller = Caller::authenticate(service, Access::Loop, &parts.headers, peer.as_ref())?;
     if service.stop.is_cancelled() {
         return Err(Problem::shutting_down());
     }
-    let toolbox = service.session_of(owner).await?.toolbox(owner);
-    Ok(LoopCaller { toolbox })
+    let body = read(service, body).await?;
+    let session = service.session_of(caller).await?;
+    let toolbox = session.toolbox(caller.valid_owner(service)?);
+    parts.extensions.insert(LoopCaller { toolbox });
+    Ok(Request::from_parts(parts, Body::from(body)))
 }

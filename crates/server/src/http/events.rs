@@ -9,6 +9,7 @@ use axum::response::Response;
 use procyard_api::http::{EventPage, EventQuery, EventRecord};
 use procyard_core::{Handle, LifecycleEvent, Owner, SessionId};
 use procyard_journal::EventFilter;
+use procyard_supervisor::SupervisorError;
 
 use super::call::Call;
 use super::caller::Caller;
@@ -32,7 +33,7 @@ pub(crate) struct Scope {
 impl Scope {
     /// Everything that the caller may see: of its own session, or of the one that the administrator names.
     pub(crate) async fn everything(call: &Call, session: Option<SessionId>) -> Result<Self, Problem> {
-        if let Caller::Loop(owner) = call.caller {
+        if let Caller::Loop(owner, _) = call.caller {
             for_admin_alone(session.is_some())?;
             return Ok(Self { session: call.own_session().await?, owner: Some(owner), process: None });
         }
@@ -64,10 +65,13 @@ impl Scope {
         let filter = self.filter();
         let recorded = self.session.journal(move |journal| journal.events_after(0, 1, &filter)).await?;
         if recorded.events.is_empty()
-            && let (Some(owner), Some(handle)) = (self.owner, self.process)
+            && let Some(handle) = self.process
         {
             // Its first record is on its way, or there is no such process.
-            self.session.supervisor().snapshot(owner, &handle)?;
+            let supervisor = self.session.supervisor();
+            let owner =
+                self.owner.or_else(|| supervisor.owner_of(&handle)).ok_or(SupervisorError::NotFound)?;
+            supervisor.snapshot(owner, &handle)?;
         }
         Ok(self)
     }

@@ -70,11 +70,13 @@ pub trait SessionHost: Send + Sync + 'static {
     /// The open sessions, in no order. Blocks for nothing.
     fn sessions(&self) -> Vec<Arc<dyn HostedSession>>;
 
-    /// Ends a session: shuts it down and gives its directory and lock back; how many of its trees are not proven gone.
-    /// [`HostError::NotFound`] when it is not open.
+    /// Ends a session: shuts it down and gives its directory and lock back; how many of its trees are not proven gone. One
+    /// that somebody else is ending is waited for. One that was ended with trees that are not proven gone is remembered:
+    /// asked again, this says how many are left, until it has said 0. [`HostError::NotFound`] when it is none of these.
     async fn close(&self, session: SessionId) -> Result<usize, HostError>;
 
-    /// Refuses to open any session from now on and closes all; how many trees are not proven gone. Idempotent.
+    /// Refuses to open any session from now on and closes all, also those that somebody else is closing; how many trees are
+    /// not proven gone, of all that were ever closed. Idempotent.
     async fn close_all(&self) -> usize;
 
     /// How commands are contained, in words that are fit for a client: no path of the host.

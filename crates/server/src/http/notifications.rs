@@ -39,13 +39,19 @@ pub(crate) async fn list(call: Call) -> Result<Response, Problem> {
         tokio::select! {
             biased;
             () = call.service.stop.cancelled() => break page,
+            () = session.ending.cancelled() => break page,
             changed = inbox.changed() => if changed.is_err() { break page },
             () = tokio::time::sleep_until(end) => break page,
         }
     };
     let shown: Vec<NotificationId> = page.entries.iter().map(|entry| entry.record.id).collect();
     let notifications = page.entries.into_iter().map(|entry| shown_as(&session, owner, entry)).collect();
-    session.journal(move |journal| journal.delivered(owner, &shown)).await?;
+    if !shown.is_empty()
+        && let Err(problem) = session.journal(move |journal| journal.delivered(owner, &shown)).await
+    {
+        // Shown again as if for the first time, which is better than not at all.
+        tracing::warn!(error = %problem.into_error(), "notifications were not marked as shown");
+    }
     tool::json(StatusCode::OK, &NotificationPage { notifications, more: page.more })
 }
 

@@ -72,7 +72,7 @@ fn idempotency_key(call: &Call) -> Result<Option<String>, Problem> {
 pub(crate) async fn list(call: Call) -> Result<Response, Problem> {
     let query: ProcessQuery = call.query()?;
     let found: Vec<Snapshot> = match call.caller {
-        Caller::Loop(owner) => {
+        Caller::Loop(owner, _) => {
             for_admin_alone(query.session_id.is_some())?;
             call.own_session().await?.supervisor().list(owner)
         }

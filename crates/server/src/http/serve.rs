@@ -6,6 +6,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::State;
+use axum::http::{HeaderValue, header};
+use axum::middleware::map_response_with_state;
+use axum::response::Response;
 use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
@@ -175,7 +179,8 @@ async fn connection(stream: Box<dyn Connection>, peer: Peer, service: Arc<Servic
     let left = CancellationToken::new();
     let stream = ReadAhead::new(stream, left.clone());
     let stream = TokioIo::new(Stalled::new(stream, service.idle_timeout));
-    let answers = TowerToHyperService::new(router.layer(Extension(peer)));
+    let router = router.layer(map_response_with_state(peer.clone(), end_unknown)).layer(Extension(peer));
+    let answers = TowerToHyperService::new(router);
     let begun = CancellationToken::new();
     let served = {
         let begun = begun.clone();
@@ -220,4 +225,13 @@ async fn connection(stream: Box<dyn Connection>, peer: Peer, service: Arc<Servic
         // A client that breaks off or speaks something else; it was told where it could be.
         tracing::debug!(%error, "a connection ended early");
     }
+}
+
+/// A connection of nobody who is known ends with its answer: strangers hold a place for one request, and not by asking for
+/// something public again and again.
+async fn end_unknown(State(peer): State<Peer>, mut response: Response) -> Response {
+    if !peer.is_known() {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
 }

@@ -52,6 +52,8 @@ pub(crate) struct OpenSession {
     toolboxes: Mutex<HashMap<(LoopId, bool), Arc<Toolbox>>>,
     /// Changes when an inbox of the session does.
     pub(crate) inbox: Arc<watch::Sender<()>>,
+    /// Cancelled when the session is to end, before it does.
+    pub(crate) ending: CancellationToken,
 }
 
 impl OpenSession {
@@ -69,7 +71,8 @@ impl OpenSession {
             );
         }
         let overseer = session.supervisor().overseeing();
-        Self { session, overseer, toolboxes: Mutex::default(), inbox }
+        let ending = CancellationToken::new();
+        Self { session, overseer, toolboxes: Mutex::default(), inbox, ending }
     }
 
     pub(crate) fn hosted(&self) -> &dyn HostedSession {
@@ -196,10 +199,11 @@ impl Service {
     pub(crate) fn keep(&self, session: Arc<dyn HostedSession>) -> Arc<OpenSession> {
         let id = session.supervisor().session();
         let mut open = self.open();
-        if let Some(known) = open.get(&id)
-            && std::ptr::addr_eq(Arc::as_ptr(&known.session), Arc::as_ptr(&session))
-        {
-            return Arc::clone(known);
+        if let Some(known) = open.get(&id) {
+            if std::ptr::addr_eq(Arc::as_ptr(&known.session), Arc::as_ptr(&session)) {
+                return Arc::clone(known);
+            }
+            known.ending.cancel();
         }
         let kept = Arc::new(OpenSession::new(session));
         open.insert(id, Arc::clone(&kept));
@@ -226,13 +230,24 @@ impl Service {
         Ok(self.keep(session))
     }
 
-    /// The session of a token, restored where it is not open.
-    pub(crate) async fn session_of(&self, owner: Owner) -> Result<Arc<OpenSession>, Problem> {
+    /// The session of the loop that calls, restored where it is not open. Its token is looked at anew, before and after:
+    /// one that was revoked meanwhile reaches nothing, and opens nothing again.
+    pub(crate) async fn session_of(self: &Arc<Self>, caller: Caller) -> Result<Arc<OpenSession>, Problem> {
+        let owner = caller.valid_owner(self)?;
         if let Some(session) = self.host.get(owner.session) {
             return Ok(self.keep(session));
         }
         match self.host.resume(owner.session).await {
-            Ok(session) => Ok(self.keep(session)),
+            Ok(session) => match caller.valid_owner(self) {
+                Ok(_) => Ok(self.keep(session)),
+                Err(revoked) => {
+                    if self.tokens.loops(owner.session).is_empty() {
+                        let service = Arc::clone(self);
+                        self.tasks.spawn(async move { service.close(owner.session).await });
+                    }
+                    Err(revoked)
+                }
+            },
             Err(HostError::NotFound) => {
                 let tokens = Arc::clone(&self.tokens);
                 if let Err(error) = blocking(move || tokens.revoke_session(owner.session)).await? {
@@ -244,11 +259,21 @@ impl Service {
         }
     }
 
+    /// Ends a session; called in a task that goes on when nobody waits for it, so that none is half closed.
+    pub(crate) async fn close(&self, session: SessionId) -> Result<usize, HostError> {
+        if let Some(open) = self.open().get(&session) {
+            open.ending.cancel();
+        }
+        let closed = self.host.close(session).await;
+        self.forget(session);
+        closed
+    }
+
     /// The process of this handle: for a loop in its own session and as its own, whether or not there is one; for the
     /// administrator wherever it is.
-    pub(crate) async fn reach(&self, caller: Caller, handle: Handle) -> Result<Reached, Problem> {
+    pub(crate) async fn reach(self: &Arc<Self>, caller: Caller, handle: Handle) -> Result<Reached, Problem> {
         if let Some(owner) = caller.owner() {
-            let session = self.session_of(owner).await?;
+            let session = self.session_of(caller).await?;
             return Ok(Reached { session, owner, handle, by_admin: false });
         }
         let mut sessions = self.sessions().into_iter();

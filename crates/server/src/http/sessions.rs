@@ -13,6 +13,7 @@ use procyard_api::http::{
 use procyard_core::{ErrorCode, LoopId, Owner, PublicError, SessionId};
 
 use super::call::Call;
+use super::host::HostError;
 use super::problem::Problem;
 use super::service::{OpenSession, Service, blocking};
 use super::tokens::MintError;
@@ -82,17 +83,17 @@ fn look(service: &Service, session: &OpenSession) -> SessionInfo {
 
 pub(crate) async fn delete(call: Call) -> Result<Response, Problem> {
     let id = call.session_id()?;
-    // Looked up before anything happens: the tokens of a session that is not open stay as they are.
-    let _session = call.service.session(id)?;
-    revoke(&call.service, Revoked::Session(id)).await?;
     let service = Arc::clone(&call.service);
-    // Goes on when the caller leaves: a session is not half closed.
-    let closing = call.service.tasks.spawn(async move {
-        let closed = service.host.close(id).await;
-        service.forget(id);
-        closed
+    // Goes on when the caller leaves: nothing is half ended.
+    let ending = call.service.tasks.spawn(async move {
+        let had_tokens = revoke(&service, Revoked::Session(id)).await?;
+        match service.close(id).await {
+            // It was not open; its tokens could have opened it.
+            Err(HostError::NotFound) if had_tokens => Ok(0),
+            closed => Ok::<_, Problem>(closed?),
+        }
     });
-    let unproven = closing.await.map_err(|error| Problem::internal("closing a session failed", &error))??;
+    let unproven = ending.await.map_err(|error| Problem::internal("closing a session failed", &error))??;
     if unproven > 0 { Err(unproven_error(unproven)) } else { Ok(tool::nothing()) }
 }
 
@@ -108,7 +109,8 @@ enum Revoked {
     Loop(Owner),
 }
 
-async fn revoke(service: &Service, which: Revoked) -> Result<(), Problem> {
+/// Whether there was anything to revoke.
+async fn revoke(service: &Service, which: Revoked) -> Result<bool, Problem> {
     let tokens = Arc::clone(&service.tokens);
     let revoked = blocking(move || match which {
         Revoked::Session(session) => tokens.revoke_session(session),
@@ -130,16 +132,26 @@ pub(crate) async fn create_loop(call: Call) -> Result<Response, Problem> {
 }
 
 pub(crate) async fn delete_loop(call: Call) -> Result<Response, Problem> {
-    let session = call.service.session(call.session_id()?)?;
-    let owner = Owner { session: session.id(), loop_id: call.loop_id()? };
-    let known = call.service.tokens.loops(owner.session).contains_key(&owner.loop_id)
-        || session.supervisor().owners().contains(&owner);
-    if !known {
-        return Err(Problem::not_found("there is no such loop"));
-    }
-    revoke(&call.service, Revoked::Loop(owner)).await?;
-    let unproven = session.supervisor().close_loop(owner).await?;
-    session.forget(owner);
-    call.service.mcp.forget(owner);
+    let owner = Owner { session: call.session_id()?, loop_id: call.loop_id()? };
+    let service = Arc::clone(&call.service);
+    let ending = call.service.tasks.spawn(async move { end_loop(&service, owner).await });
+    let unproven = ending.await.map_err(|error| Problem::internal("closing a loop failed", &error))??;
     if unproven > 0 { Err(unproven_error(unproven)) } else { Ok(tool::nothing()) }
+}
+
+/// Ends a loop, which has a token, or something in its session where that is open; how many trees are not proven gone.
+async fn end_loop(service: &Service, owner: Owner) -> Result<usize, Problem> {
+    let had_tokens = revoke(service, Revoked::Loop(owner)).await?;
+    let session = service.host.get(owner.session).map(|session| service.keep(session));
+    let unproven = match session {
+        Some(session) if had_tokens || session.supervisor().owners().contains(&owner) => {
+            let unproven = session.supervisor().close_loop(owner).await?;
+            session.forget(owner);
+            unproven
+        }
+        _ if had_tokens => 0,
+        _ => return Err(Problem::not_found("there is no such loop")),
+    };
+    service.mcp.forget(owner);
+    Ok(unproven)
 }

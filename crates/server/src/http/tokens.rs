@@ -70,6 +70,8 @@ pub(crate) struct Tokens {
     limit: usize,
     /// Guards what is valid; held for a lookup or a change in memory, never across a file operation.
     valid: Mutex<HashMap<Digest, Owner>>,
+    /// Guards what is not valid any more and still on disk, where a restart would find it; held as the other.
+    revoked: Mutex<HashMap<Digest, Owner>>,
 }
 
 impl Tokens {
@@ -94,11 +96,20 @@ impl Tokens {
                 Err(error) => tracing::warn!(%error, "a token's file does not read; its token is not valid"),
             }
         }
-        Ok(Self { directory: directory.to_owned(), limit: limit.max(1), valid: Mutex::new(valid) })
+        Ok(Self {
+            directory: directory.to_owned(),
+            limit: limit.max(1),
+            valid: Mutex::new(valid),
+            revoked: Mutex::default(),
+        })
     }
 
     fn valid(&self) -> MutexGuard<'_, HashMap<Digest, Owner>> {
         self.valid.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn revoked(&self) -> MutexGuard<'_, HashMap<Digest, Owner>> {
+        self.revoked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whose token has this hash.
@@ -127,8 +138,8 @@ impl Tokens {
             return Ok(token);
         }
         // Revoked before its file was there to be removed.
-        self.remove(&digest)?;
-        self.sync()?;
+        self.revoked().insert(digest, owner);
+        self.clear()?;
         Err(MintError::Revoked)
     }
 
@@ -143,11 +154,22 @@ impl Tokens {
         self.sync()
     }
 
-    fn remove(&self, digest: &Digest) -> io::Result<()> {
-        match fs::remove_file(self.directory.join(name_of(digest))) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
+    /// Removes from disk what is revoked. What cannot be removed is tried again by the next call.
+    fn clear(&self) -> io::Result<()> {
+        let revoked: Vec<_> = self.revoked().keys().copied().collect();
+        if revoked.is_empty() {
+            return Ok(());
         }
+        let (mut removed, mut failed) = (Vec::new(), None);
+        for digest in revoked {
+            match fs::remove_file(self.directory.join(name_of(&digest))) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => failed = Some(error),
+                _ => removed.push(digest),
+            }
+        }
+        self.sync()?;
+        self.revoked().retain(|digest, _| !removed.contains(digest));
+        failed.map_or(Ok(()), Err)
     }
 
     /// The loops of a session that have a token, with how many.
@@ -159,29 +181,26 @@ impl Tokens {
         loops
     }
 
-    /// Makes every token of this loop invalid: at once in memory, and on disk when this returns. Blocking.
-    pub(crate) fn revoke_loop(&self, owner: Owner) -> io::Result<()> {
+    /// Makes every token of this loop invalid: at once in memory, and on disk when this returns, together with what could
+    /// not be removed from there before. Whether there was any. Blocking.
+    pub(crate) fn revoke_loop(&self, owner: Owner) -> io::Result<bool> {
         self.revoke(|of| of == owner)
     }
 
     /// Makes every token of a session invalid, as [`Tokens::revoke_loop`] does. Blocking.
-    pub(crate) fn revoke_session(&self, session: SessionId) -> io::Result<()> {
+    pub(crate) fn revoke_session(&self, session: SessionId) -> io::Result<bool> {
         self.revoke(|of| of.session == session)
     }
 
-    fn revoke(&self, which: impl Fn(Owner) -> bool) -> io::Result<()> {
-        let mut revoked = Vec::new();
-        self.valid().retain(|digest, owner| {
-            let keep = !which(*owner);
-            if !keep {
-                revoked.push(*digest);
-            }
-            keep
-        });
-        for digest in &revoked {
-            self.remove(digest)?;
-        }
-        if revoked.is_empty() { Ok(()) } else { self.sync() }
+    fn revoke(&self, which: impl Fn(Owner) -> bool) -> io::Result<bool> {
+        let any = {
+            let mut valid = self.valid();
+            let mut revoked = self.revoked();
+            revoked.extend(valid.extract_if(|_, owner| which(*owner)));
+            revoked.values().any(|owner| which(*owner))
+        };
+        self.clear()?;
+        Ok(any)
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -271,6 +290,26 @@ mod tests {
         tokens.mint(owner(1, 3)).unwrap();
         let again = Tokens::open(place.path(), 2).unwrap();
         assert!(matches!(again.mint(owner(1, 1)), Err(MintError::Full(2))), "those of before count");
+    }
+
+    #[test]
+    fn a_token_that_could_not_be_removed_is_removed_when_it_is_asked_for_again() {
+        let place = tempfile::tempdir().unwrap();
+        let tokens = Tokens::open(place.path(), 100).unwrap();
+        let [stuck, gone] = [1, 2].map(|loop_id| digest(&tokens.mint(owner(1, loop_id)).unwrap()));
+        // A directory in its place is what no file removal takes away.
+        let (file, aside) = (place.path().join(name_of(&stuck)), place.path().join("aside"));
+        fs::rename(&file, &aside).unwrap();
+        fs::create_dir(&file).unwrap();
+        tokens.revoke_session(owner(1, 1).session).unwrap_err();
+        assert_eq!((tokens.owner(&stuck), tokens.owner(&gone)), (None, None));
+        assert!(!place.path().join(name_of(&gone)).exists(), "the others are removed");
+        tokens.revoke_session(owner(1, 1).session).unwrap_err();
+        fs::remove_dir(&file).unwrap();
+        fs::rename(&aside, &file).unwrap();
+        assert!(tokens.revoke_session(owner(1, 1).session).unwrap(), "there was one left");
+        assert!(!tokens.revoke_session(owner(1, 1).session).unwrap());
+        assert_eq!(Tokens::open(place.path(), 100).unwrap().owner(&stuck), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
@@ -140,5 +141,23 @@ async fn a_client_that_leaves_leaves_the_process_alone() {
     drop(attach(&scene, &token, &process, "").await.unwrap());
     let seen = scene.get(&token, &format!("/v1/processes/{process}")).await.json();
     assert_eq!(seen["outcome"], json!("running"));
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_frame_that_is_too_long_ends_the_attachment_before_it_comes() {
+    let scene = Scene::begin().await;
+    let token = scene.session().await;
+    let process = scene.start_with(&token, &json!({"command": "echo", "stdin": true})).await;
+    let mut socket = attach(&scene, &token, &process, "").await.unwrap();
+    let stream = socket.get_mut();
+    // The head of a masked binary frame of 2 MiB (RFC 6455, 5.2), and nothing of what it announces.
+    let mut head = vec![0x82, 0x80 | 127];
+    head.extend_from_slice(&(2_u64 << 20).to_be_bytes());
+    head.extend_from_slice(&[1, 2, 3, 4]);
+    stream.write_all(&head).await.unwrap();
+    let mut rest = Vec::new();
+    let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut rest)).await;
+    assert!(read.is_ok(), "the connection is closed");
     scene.end().await;
 }

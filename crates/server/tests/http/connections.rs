@@ -51,8 +51,32 @@ async fn a_connection_that_says_nothing_is_closed() {
 async fn a_connection_that_has_nothing_more_to_say_is_closed() {
     let scene = impatient().await;
     let mut stream = connect(&scene).await;
-    stream.write_all(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    let request =
+        format!("GET /v1/sessions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\r\n", scene.admin);
+    stream.write_all(request.as_bytes()).await.unwrap();
     assert!(rest(&mut stream).await.starts_with("HTTP/1.1 200 OK"));
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_does_not_say_who_it_is_ends_with_its_answer() {
+    let scene = Scene::begin().await;
+    for path in ["/health", "/v1/sessions", "/no/such/path"] {
+        let mut stream = connect(&scene).await;
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes()).await.unwrap();
+        let answer = rest(&mut stream).await;
+        assert!(answer.starts_with("HTTP/1.1 ") && answer.contains("connection: close\r\n"), "{answer}");
+    }
+    // Whoever has said it goes on, also with what anybody may ask.
+    let mut stream = connect(&scene).await;
+    let known = format!("authorization: Bearer {}\r\n", scene.admin);
+    for (path, header) in
+        [("/v1/sessions", known.as_str()), ("/health", ""), ("/health", "connection: close\r\n")]
+    {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n{header}\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+    }
+    assert_eq!(rest(&mut stream).await.matches("HTTP/1.1 200 OK").count(), 3);
     scene.end().await;
 }
 
@@ -65,6 +89,11 @@ async fn a_body_that_does_not_come_is_refused() {
         "POST /v1/processes HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\ncontent-length: 100\r\n\r\n{{",
         token.text
     );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let answer = rest(&mut stream).await;
+    assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("in time"), "{answer}");
+    let mut stream = connect(&scene).await;
+    let head = head.replace("/v1/processes", "/v1/mcp").replace("host: x", "host: localhost");
     stream.write_all(head.as_bytes()).await.unwrap();
     let answer = rest(&mut stream).await;
     assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("in time"), "{answer}");
@@ -106,12 +135,17 @@ async fn more_connections_than_allowed_wait_for_their_turn() {
     let few = |options| procyard_server::http::ServiceOptions { max_connections: 1, ..options };
     let scene = Scene::with(few, Limits::default()).await;
     let held = connect(&scene).await;
-    // The one place of both listeners is taken as soon as the connection is accepted.
+    // The one place of this listener is taken as soon as the connection is accepted.
     let mut waiting = connect(&scene).await;
     waiting.write_all(b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
     let mut byte = [0];
     let early = tokio::time::timeout(Duration::from_millis(200), waiting.read(&mut byte)).await;
     assert!(early.is_err(), "it is not served yet");
+    assert_eq!(
+        scene.get(Who::Peer, "/v1/sessions").await.status,
+        200,
+        "the other listener has its own places"
+    );
     drop(held);
     assert!(rest(&mut waiting).await.starts_with("HTTP/1.1 200"));
     scene.end().await;

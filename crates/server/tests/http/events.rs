@@ -373,3 +373,15 @@ async fn a_reader_that_is_ahead_of_the_journal_is_told_so_and_does_not_wait_for_
     }
     scene.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_never_was_has_no_events_for_the_administrator_either() {
+    let scene = Scene::begin().await;
+    let token = scene.session().await;
+    for path in ["events", "events/stream"] {
+        let path = format!("/v1/processes/AAECAwQFBgcICQoLDA0ODw/{path}?session_id={}", token.owner.session);
+        let response = scene.open(scene.admin(), "GET", &path, &[], None).await;
+        assert_eq!(response.status().as_u16(), 404, "{path}");
+    }
+    scene.end().await;
+}

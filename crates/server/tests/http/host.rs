@@ -18,6 +18,7 @@ use procyard_supervisor::{
 };
 use procyard_testkit::{Reaction, Script, ScriptedRunner, StartFault};
 use procyard_tools::{Toolbox, ToolboxOptions};
+use tokio::sync::oneshot;
 
 /// What a command line does.
 fn script(request: &ProcessRequest) -> Script {
@@ -48,8 +49,12 @@ pub(crate) struct Host {
     /// How many sessions may be open.
     pub(crate) max_sessions: AtomicUsize,
     open: Mutex<BTreeMap<SessionId, Arc<Session>>>,
+    /// Closed, and not proven gone.
+    unproven: Mutex<BTreeMap<SessionId, Arc<Session>>>,
     closed: Mutex<bool>,
     starts: Arc<AtomicBool>,
+    /// The next restoring tells that it is under way, and waits.
+    held: Mutex<Option<(oneshot::Sender<()>, oneshot::Receiver<()>)>>,
 }
 
 pub(crate) struct Session {
@@ -64,8 +69,17 @@ impl Host {
     pub(crate) fn new(place: PathBuf, limits: Limits) -> Self {
         let runner = ScriptedRunner::choosing(script);
         let starts = Arc::new(AtomicBool::new(true));
-        let (open, closed) = (Mutex::default(), Mutex::new(false));
-        Self { place, runner, limits, max_sessions: AtomicUsize::new(usize::MAX), open, closed, starts }
+        Self {
+            place,
+            runner,
+            limits,
+            max_sessions: AtomicUsize::new(usize::MAX),
+            open: Mutex::default(),
+            unproven: Mutex::default(),
+            closed: Mutex::default(),
+            starts,
+            held: Mutex::default(),
+        }
     }
 
     /// From now on no loop has a runner.
@@ -115,6 +129,14 @@ impl Host {
         self.directory(session).join("state").join(format!("{process}.spool"))
     }
 
+    /// Holds the next restoring of a session: where it says that it is under way, and what lets it go on.
+    pub(crate) fn hold_restoring(&self) -> (oneshot::Receiver<()>, oneshot::Sender<()>) {
+        let (here, told) = oneshot::channel();
+        let (go, gone) = oneshot::channel();
+        *self.held.lock().unwrap() = Some((here, gone));
+        (told, go)
+    }
+
     /// Removes a session that is closed.
     pub(crate) fn remove(&self, id: SessionId) {
         std::fs::remove_dir_all(self.directory(id)).unwrap();
@@ -156,6 +178,11 @@ impl SessionHost for Host {
         self.make(id).await
     }
     async fn resume(&self, session: SessionId) -> Result<Arc<dyn HostedSession>, HostError> {
+        let held = self.held.lock().unwrap().take();
+        if let Some((here, go_on)) = held {
+            here.send(()).unwrap();
+            go_on.await.unwrap();
+        }
         if self.directory(session).exists() { self.make(session).await } else { Err(HostError::NotFound) }
     }
     fn get(&self, session: SessionId) -> Option<Arc<dyn HostedSession>> {
@@ -167,9 +194,14 @@ impl SessionHost for Host {
         open.values().map(|session| Arc::clone(session) as Arc<dyn HostedSession>).collect()
     }
     async fn close(&self, session: SessionId) -> Result<usize, HostError> {
-        let closing = self.open.lock().unwrap().remove(&session).ok_or(HostError::NotFound)?;
+        let open = self.open.lock().unwrap().remove(&session);
+        let closing =
+            open.or_else(|| self.unproven.lock().unwrap().remove(&session)).ok_or(HostError::NotFound)?;
         let report = closing.supervisor.shutdown().await;
         closing.journal.close();
+        if !report.failed.is_empty() {
+            self.unproven.lock().unwrap().insert(session, closing);
+        }
         Ok(report.failed.len())
     }
     async fn close_all(&self) -> usize {

@@ -43,3 +43,39 @@ async fn a_wait_for_nothing_ends_in_its_time() {
     assert_eq!((page.status, &page.json()["more"]), (200, &json!(false)));
     scene.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_inbox_that_cannot_be_written_can_be_read() {
+    let scene = Scene::begin().await;
+    let token = scene.session().await;
+    let process = scene.start(&token, "hello").await;
+    scene.ended(&token, &process).await;
+    let session = scene.data_dir().join("sessions").join(token.owner.session.to_string());
+    let database = rusqlite::Connection::open(session.join("journal.sqlite3")).unwrap();
+    let full =
+        "CREATE TRIGGER full BEFORE UPDATE ON notification BEGIN SELECT RAISE(ABORT, 'disk full'); END";
+    database.execute_batch(full).unwrap();
+    for _ in 0..2 {
+        let page = scene.get(&token, "/v1/notifications?wait_ms=15000").await;
+        assert_eq!(page.status, 200, "{}", page.text());
+        let first = &page.json()["notifications"][0];
+        assert_eq!((&first["process_id"], &first["delivered"]), (&json!(process), &json!(false)));
+    }
+    database.execute_batch("DROP TRIGGER full").unwrap();
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_for_news_ends_with_its_session() {
+    let scene = Scene::begin().await;
+    let token = scene.session().await;
+    let session = format!("/v1/sessions/{}", token.owner.session);
+    // Answered within what a test waits for anything, which is less than it asks for. Where the end comes first, there is
+    // no wait.
+    let (page, ()) = tokio::join!(scene.get(&token, "/v1/notifications?wait_ms=30000"), async {
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        assert_eq!(scene.delete(scene.admin(), &session).await.status, 204);
+    });
+    assert!([200, 401].contains(&page.status), "{}", page.text());
+    scene.end().await;
+}

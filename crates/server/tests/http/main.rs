@@ -14,6 +14,7 @@ mod inbox;
 mod logs;
 mod ownership;
 mod processes;
+mod revoked;
 mod scene;
 mod sessions;
 mod stop;

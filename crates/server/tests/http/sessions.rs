@@ -87,6 +87,23 @@ async fn tokens_and_what_they_see_outlive_the_service() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_not_open_loses_its_tokens_when_it_is_ended() {
+    let scene = Scene::begin().await;
+    let (token, other) = (scene.session().await, scene.session().await);
+    let place = scene.end().await;
+    let scene = Scene::on(place, |options| options, Limits::default()).await;
+    let session = format!("/v1/sessions/{}", token.owner.session);
+    assert_eq!(scene.delete(scene.admin(), &session).await.status, 204);
+    assert_eq!(scene.get(&token, "/v1/processes").await.status, 401);
+    assert_eq!(scene.delete(scene.admin(), &session).await.status, 404, "there is nothing left of it");
+    let path = format!("/v1/sessions/{}/loops/{}", other.owner.session, other.owner.loop_id);
+    assert_eq!(scene.delete(scene.admin(), &path).await.status, 204, "a loop likewise");
+    assert_eq!(scene.get(&other, "/v1/processes").await.status, 401);
+    assert_eq!(scene.delete(scene.admin(), &path).await.status, 404);
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn no_process_inherits_a_token() {
     let scene = Scene::begin().await;
     let token = scene.session().await;
@@ -168,6 +185,29 @@ async fn the_administrator_goes_on_seeing_what_a_closed_loop_has_left() {
     let after = looks(&scene).await;
     assert_eq!(before[2..8], after[2..8], "as after a restart");
     assert_eq!(scene.delete(scene.admin(), &format!("/v1/processes/{ended}")).await.status, 204);
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ending_a_session_can_be_asked_for_until_everything_is_proven_gone() {
+    let limits = Limits { proof_bound: std::time::Duration::from_millis(50), ..Limits::default() };
+    let scene = Scene::with(|options| options, limits).await;
+    let token = scene.session().await;
+    scene.start(&token, "stuck").await;
+    let path = format!("/v1/sessions/{}", token.owner.session);
+    for _ in 0..2 {
+        let refused = scene.delete(scene.admin(), &path).await;
+        assert_eq!((refused.status, &*refused.code()), (503, "teardown_failed"), "{}", refused.text());
+        assert!(refused.header("retry-after").is_some());
+    }
+    assert_eq!(scene.get(&token, "/v1/processes").await.status, 401);
+    scene.host.runner.last().unwrap().prove();
+    let deadline = tokio::time::Instant::now() + crate::client::PATIENCE;
+    while scene.delete(scene.admin(), &path).await.status != 204 {
+        assert!(tokio::time::Instant::now() < deadline, "they are proven gone in the end");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert_eq!(scene.delete(scene.admin(), &path).await.status, 404);
     scene.end().await;
 }
 

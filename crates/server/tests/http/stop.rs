@@ -99,3 +99,40 @@ async fn whoever_comes_while_the_service_is_being_shut_down_is_told_so_until_nob
     assert!(!path.exists());
     assert!(tokio::net::TcpStream::connect(address).await.is_err(), "refused, and not left to wait");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_socket_whose_service_is_too_busy_to_answer_is_left_alone() {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("busy.sock");
+    let busy = socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+    bind(&busy, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+    listen(&busy, 0).unwrap();
+    // One that waits to be accepted is as many as there may be.
+    let _waiting = std::os::unix::net::UnixStream::connect(&path).unwrap();
+    assert_eq!(Listener::unix(&path).await.unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
+    assert!(path.exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_socket_is_not_put_where_others_can_put_theirs() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("run");
+    std::fs::create_dir(&directory).unwrap();
+    for (mode, taken) in
+        [(0o777, false), (0o770, false), (0o702, false), (0o700, true), (0o755, true), (0o1777, true)]
+    {
+        std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(mode)).unwrap();
+        let listened = Listener::unix(&directory.join("procyard.sock")).await;
+        assert_eq!(listened.is_ok(), taken, "{mode:o}: {listened:?}");
+        if let Err(error) = listened {
+            assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied);
+        }
+    }
+    // Only root can give a directory away.
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(&directory, Some(65534), None).unwrap();
+        assert!(Listener::unix(&directory.join("procyard.sock")).await.is_err());
+    }
+}

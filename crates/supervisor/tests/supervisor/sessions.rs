@@ -69,6 +69,10 @@ async fn whoever_comes_while_it_is_closed_gets_a_new_one_afterwards() {
     tokio::time::sleep(SLOW / 2).await;
     assert!(sessions.get(&1).is_none() && sessions.all().is_empty());
     assert!(!sessions.close(&1, |_| async {}).await, "somebody is closing it");
+    assert!(!sessions.closed(&2).await, "nobody is closing that one");
+    let (one, ()) = tokio::join!(sessions.closed(&1), sessions.all_closed());
+    assert!(one && closed.load(Ordering::SeqCst) == first, "both have waited for it");
+    assert!(!sessions.closed(&1).await);
     let second = sessions.get_or_create(1, || make(Arc::clone(&made))).await.unwrap();
     assert_eq!(closed.load(Ordering::SeqCst), first, "it was closed before the next one was made");
     assert_ne!(first, second);
