@@ -263,3 +263,26 @@ impl Queue {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_accepted_and_not_taken_when_the_other_side_closes_is_lost() {
+        let queue = InputQueue::new(100, false);
+        queue.push(vec![b'x'; 10], false, || {}).unwrap();
+        queue.push(vec![b'y'; 5], true, || {}).unwrap();
+        let status = queue.status();
+        assert_eq!((status.open, status.pending, status.lost), (false, 15, 0), "it may still take all of it");
+        // A pipe of four bytes, which nobody reads.
+        let (ours, theirs) = tokio::io::duplex(4);
+        let closing = async {
+            tokio::task::yield_now().await;
+            drop(theirs);
+        };
+        tokio::join!(queue.write_to(Box::new(ours), CancellationToken::new()), closing);
+        let status = queue.status();
+        assert_eq!((status.open, status.pending, status.lost), (false, 11, 11));
+    }
+}
