@@ -82,6 +82,8 @@ pub(crate) async fn bash(
         if new || !never_ran || !std::mem::take(&mut again) {
             return call.answer(reached, attendance).await;
         }
+        // Whoever gave it up was told; this caller has had nothing of it and is told nothing.
+        attendance.as_ref().map(Attendance::release);
     }
 }
 

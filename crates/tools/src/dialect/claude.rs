@@ -218,14 +218,14 @@ impl Claude {
         let filter = arguments.filter.as_deref().map(Pattern::compile).transpose();
         let filter = filter.map_err(|error| renamed(error, &[("pattern", "filter")]))?;
         telling.outcome(handle);
-        let (stdout, missing, snapshot, claim) = match filter {
+        let (stdout, noticed, snapshot, claim) = match filter {
             None => {
                 let unread = unread(&self.toolbox, &self.places, handle, OUTPUT).await?;
                 (output_or_nothing(&unread), Vec::new(), unread.snapshot, unread.claim)
             }
             Some(pattern) => {
                 let found = matching(&self.toolbox, &self.places, handle, &pattern, OUTPUT).await?;
-                (found.lines, found.missing, found.snapshot, found.claim)
+                (found.lines, found.notes, found.snapshot, found.claim)
             }
         };
         let mut text = format!("<status>{}</status>\n\n", status(&snapshot));
@@ -233,7 +233,7 @@ impl Claude {
         if !stdout.is_empty() {
             let _ = write!(text, "<stdout>\n{}</stdout>\n", inside("stdout", &stdout));
         }
-        text.push_str(&noted(&missing));
+        text.push_str(&noted(&noticed));
         text.push_str(&noted(&notes(&snapshot)));
         Ok(Answer { read: Some(claim), ..text_only(text, told(&snapshot)) })
     }

@@ -22,6 +22,9 @@ const PAGE: usize = 256 << 10;
 /// Pages that one call looks through; what comes then is left for the next.
 const PAGES: usize = 64;
 
+/// What is said where a call did not look through everything.
+const MORE: &str = "there is more to look through; ask again for the lines that follow";
+
 /// How often a read begins anew because another result has read on meanwhile.
 const ATTEMPTS: usize = 4;
 
@@ -29,8 +32,8 @@ const ATTEMPTS: usize = 4;
 pub(super) struct Matching {
     /// At most so many bytes of them as were asked for.
     pub(super) lines: String,
-    /// What is missing among the lines that were looked at, a line each.
-    pub(super) missing: Vec<String>,
+    /// What is missing among the lines that were looked at, and whether there is more to look at, a line each.
+    pub(super) notes: Vec<String>,
     /// The process as it was at the last read.
     pub(super) snapshot: Snapshot,
     /// To be kept with the result.
@@ -48,11 +51,13 @@ pub(super) async fn matching(
     let source = source(toolbox, handle);
     for _ in 0..ATTEMPTS {
         let from = places.of(&handle);
-        let Scanned { lines, gap, damaged, last } = scan(&source, from, pattern, limit).await?;
+        let Scanned { lines, gap, damaged, more, last } = scan(&source, from, pattern, limit).await?;
         if let Some(claim) = claim(toolbox, places, handle, from, last.next_cursor) {
             let damaged = (damaged > 0).then(|| damaged_bytes(damaged));
-            let missing = damaged.into_iter().chain(gap.then(|| NOT_KEPT.to_owned())).collect();
-            return Ok(Matching { lines, missing, snapshot: last.snapshot, claim });
+            let gap = gap.then(|| NOT_KEPT.to_owned());
+            let more = more.then(|| MORE.to_owned());
+            let notes = damaged.into_iter().chain(gap).chain(more).collect();
+            return Ok(Matching { lines, notes, snapshot: last.snapshot, claim });
         }
     }
     let message = "other calls are reading this process at the same time; ask again";
@@ -66,6 +71,8 @@ struct Scanned {
     gap: bool,
     /// So many bytes among it are damaged.
     damaged: u64,
+    /// Something that is there was left for the next call.
+    more: bool,
     /// The last page of it.
     last: Shown,
 }
@@ -92,25 +99,47 @@ async fn scan(
             page => page?,
         };
         gap |= page.gap;
-        for line in page.output.lines() {
-            let line = as_it_ended(line);
-            if pattern.regex.is_match(line) && kept.len() < limit {
-                kept.push_str(cut(line, limit - kept.len()));
-                kept.push('\n');
+        let mut at = 0;
+        for line in page.output.split_inclusive('\n') {
+            let begins = at;
+            at += line.len();
+            let line = as_it_ended(line.trim_end_matches('\n'));
+            if !pattern.regex.is_match(line) {
+                continue;
             }
+            if kept.len() + line.len() >= limit && !kept.is_empty() {
+                let last = up_to(source, cursor, begins, page).await?;
+                return Ok(Scanned { lines: kept, gap, damaged, more: true, last });
+            }
+            // A line that is longer than a whole result is shown cut, once.
+            kept.push_str(cut(line, limit));
+            kept.push('\n');
         }
         pages += 1;
         let moved = page.next_cursor > cursor;
         cursor = page.next_cursor;
-        if !moved || cursor >= page.total_bytes || kept.len() >= limit || pages >= PAGES {
-            return Ok(Scanned { lines: kept, gap, damaged, last: page });
+        if !moved || cursor >= page.total_bytes || pages >= PAGES {
+            let more = moved && cursor < page.total_bytes;
+            return Ok(Scanned { lines: kept, gap, damaged, more, last: page });
         }
     }
 }
 
+/// The part of a page that is its first bytes of text.
+async fn up_to(source: &dyn Source, cursor: u64, text: usize, page: Shown) -> Result<Shown, PublicError> {
+    if text == 0 {
+        return Ok(Shown { output: String::new(), next_cursor: page.start_cursor, ..page });
+    }
+    forward(source, cursor, &exact(text)).await
+}
+
+/// Text as it was printed: what collapses has lines of other lengths.
+fn exact(limit: usize) -> Look {
+    Look { collapse: false, ..look(limit) }
+}
+
 /// A page that ends where a line ends, or with the stream, or in the middle of a line that is longer than a page.
 async fn whole_lines(source: &dyn Source, cursor: u64) -> Result<Shown, PublicError> {
-    let exact = |limit| Look { collapse: false, ..look(limit) };
     let page = forward(source, cursor, &exact(PAGE)).await?;
     let terminal = page.snapshot.state.is_terminal();
     match page.output.rfind('\n') {
@@ -143,7 +172,7 @@ mod tests {
         let pattern = Pattern::compile(pattern).unwrap();
         let found = now(scan(&Recorded::stdout(stream.as_bytes()), 0, &pattern, 1000)).unwrap();
         assert_eq!(found.lines, expect, "{stream:?}");
-        assert!(!found.gap && found.damaged == 0);
+        assert!(!found.gap && found.damaged == 0 && !found.more);
         found.last
     }
 
@@ -198,9 +227,24 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_budget_is_cut() {
+    fn matching_lines_beyond_the_budget_are_left_for_the_next_call_which_is_told() {
         let pattern = Pattern::compile("a").unwrap();
-        let found = now(scan(&Recorded::stdout(&b"aaaa\n".repeat(100)), 0, &pattern, 12)).unwrap();
-        assert_eq!(found.lines, "aaaa\naaaa\naa\n");
+        let source = Recorded::stdout(&b"xyz\n\x1b[1maaaa\n".repeat(100));
+        let (mut cursor, mut shown, mut more) = (0, 0, true);
+        while more {
+            let found = now(scan(&source, cursor, &pattern, 12)).unwrap();
+            assert_eq!(found.lines, "aaaa\naaaa\n", "{cursor}");
+            shown += 2;
+            (cursor, more) = (found.last.next_cursor, found.more);
+        }
+        assert_eq!((shown, cursor), (100, 1300));
+    }
+
+    #[test]
+    fn a_line_that_is_longer_than_a_result_is_cut_and_passed() {
+        let pattern = Pattern::compile("a").unwrap();
+        let source = Recorded::stdout(b"aaaaaaaaaaaaaaaaaaaa\nab\n");
+        let found = now(scan(&source, 0, &pattern, 12)).unwrap();
+        assert_eq!((&*found.lines, found.more, found.last.next_cursor), ("aaaaaaaaaaaa\n", true, 21));
     }
 }

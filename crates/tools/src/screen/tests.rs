@@ -162,6 +162,10 @@ impl Source for Endless {
     async fn head(&self) -> Result<(procyard_supervisor::Page, Snapshot), PublicError> {
         unreachable!("the beginning is retained")
     }
+
+    async fn behind_damage(&self, _cursor: u64) -> Option<u64> {
+        None
+    }
 }
 
 #[test]
