@@ -161,7 +161,9 @@ keys! {
         completed_per_session: u64 = Kind::number(1, 100_000), Some("100"), "500";
         /// How long an ended session is kept, in days; 0 removes it at the next start of a server.
         log_days: u64 = Kind::number(0, 36_500), Some("14"), "30";
-        /// Output that one session keeps on disk altogether; least recently used ended commands go first.
+        /// Output that one session keeps on disk altogether; least recently used ended commands go first. A command that runs
+        /// counts with all that it may keep, so that nothing is left for ended ones while `max_concurrent` of them run, unless this is
+        /// more than as many times `processes.max_output_bytes`.
         data_max_bytes: u64 = Kind::size(64 << 10, 1024 * TIB), Some("2147483648"), "\"20G\"";
     }
 

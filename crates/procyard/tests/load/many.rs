@@ -131,5 +131,6 @@ async fn a_few_clients_get_what_they_started_and_hear_of_each_end_once() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes a minute or more: `cargo xtask nightly load`"]
 async fn two_hundred_clients_get_what_they_started_and_hear_of_each_end_once() {
-    under_load(Size { sessions: 20, clients_per_session: 10, each: 10 }).await;
+    let sessions = std::env::var("PROCYARD_TEST_LOAD_SESSIONS").map_or(20, |text| text.parse().unwrap());
+    under_load(Size { sessions, clients_per_session: 10, each: 10 }).await;
 }
