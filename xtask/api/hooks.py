@@ -28,11 +28,17 @@ TIMES = {"wait_ms": 200, "timeout_ms": 200, "yield_time_ms": 200, "quiet_ms": 50
 chance = random.Random(1)
 
 
-def known(path, field):
-    """Names of what there is now."""
+# Everything that has existed.
+seen = set()
+
+
+def exists(name, path, field):
+    """The name, or one of what there is now in its place, unless it is or was one itself."""
     request = urllib.request.Request(SERVICE + path, headers=AUTHORIZATION)
     with urllib.request.urlopen(request, timeout=10) as answer:
-        return [entry[field] for entry in next(iter(json.load(answer).values()))]
+        names = [entry[field] for entry in next(iter(json.load(answer).values()))]
+    seen.update(names)
+    return name if name in seen or not names else chosen(name, names)
 
 
 def chosen(name, choices):
@@ -72,11 +78,10 @@ def before_call(context, case, kwargs):
     path = case.path_parameters or {}
     process = path.get("process_id")
     if isinstance(process, str) and HANDLE.fullmatch(process) and chance.random() < 0.8:
-        if names := known("/v1/processes?limit=20", "process_id"):
-            path["process_id"] = chosen(process, names)
+        path["process_id"] = exists(process, "/v1/processes?limit=100", "process_id")
     session = path.get("session_id")
     if isinstance(session, str) and UUID.fullmatch(session) and SESSIONS and chance.random() < 0.5:
-        path["session_id"] = chosen(session, SESSIONS)
+        path["session_id"] = exists(session, "/v1/sessions", "session_id")
     if isinstance(case.query, dict):
         shorten(case.query)
     body = case.body

@@ -1,4 +1,4 @@
-//! `api`: the whole HTTP API under Schemathesis, which makes requests of the service's own OpenAPI document, right ones and
+//! `api`: the whole HTTP API under Schemathesis, which makes requests of the service's own `OpenAPI` document, right ones and
 //! wrong ones, and holds every answer against it.
 //!
 //! The service is the real program, with a data directory of its own and small limits. It runs as nobody where this runs as

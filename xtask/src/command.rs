@@ -6,7 +6,7 @@
 //! It does not supervise: these are short-lived tools that a person or CI is looking at.
 
 use std::ffi::OsStr;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
