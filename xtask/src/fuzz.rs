@@ -24,6 +24,9 @@ const LENGTH_MAX: u32 = 16 << 10;
 /// The longest input that is kept, so that the corpus in the repository stays small.
 const KEPT_MAX: u32 = 2 << 10;
 
+/// How many inputs without a name are kept of one target, so that the replay stays short; of more, some of every length.
+const KEPT_COUNT: usize = 240;
+
 /// What `fuzz` takes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -119,9 +122,14 @@ impl Place {
                 fs::remove_file(path)?;
             }
         }
-        for path in files(&fresh)? {
+        let mut fresh = files(&fresh)?;
+        fresh.sort_by_cached_key(|path| {
+            (fs::metadata(path).map_or(u64::MAX, |found| found.len()), path.clone())
+        });
+        let count = fresh.len().min(KEPT_COUNT);
+        for path in (0..count).map(|place| &fresh[place * fresh.len() / count]) {
             let name = path.file_name().context("a file has a name")?;
-            fs::copy(&path, kept.join(name))?;
+            fs::copy(path, kept.join(name))?;
         }
         Ok(())
     }

@@ -7,7 +7,9 @@ use std::io;
 
 use procyard_store::File;
 
-use crate::format::{self, BLOCK, BLOCK_LEN, FRAME_HEADER, Frame, HeaderCheck, LEAP_MAX, SEGMENT_HEADER, Step};
+use crate::format::{
+    self, BLOCK, BLOCK_LEN, FRAME_HEADER, Frame, HeaderCheck, LEAP_MAX, SEGMENT_HEADER, Step,
+};
 
 /// How much is read at once.
 const CHUNK: usize = 16 * BLOCK_LEN;
