@@ -161,7 +161,15 @@ async fn quiet(
         };
         tokio::select! {
             biased;
-            over = news.until(more) => if over { return entry.still_of(owner) },
+            over = news.until(more) => {
+                if over {
+                    return entry.still_of(owner);
+                }
+                // However fast it prints.
+                if end.is_some_and(|end| Instant::now() >= end) {
+                    return Ok(());
+                }
+            }
             () = crate::actor::until(due) => return Ok(()),
         }
     }
