@@ -3,12 +3,13 @@
 //! Not for output.
 
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use procyard_api::http::ProcessDetails;
 use procyard_api::{OutputArguments, UntilChoice, WaitChoice};
-use procyard_client::Client;
+use procyard_client::{Client, ClientError};
 use procyard_core::{Handle, State};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::give_json;
 use super::ps::state_in_words;
@@ -16,6 +17,9 @@ use crate::cli::WaitOptions;
 use crate::exit;
 use crate::say::say;
 use crate::summary::millis_in_words;
+
+/// What the service gets, beyond the time that is waited, to say that it is over.
+const SLACK: Duration = Duration::from_secs(2);
 
 /// The longest wait of one call.
 const CALL_MAX: Duration = Duration::from_secs(600);
@@ -32,7 +36,17 @@ async fn until_ended(options: &WaitOptions) -> anyhow::Result<u8> {
     let deadline =
         options.timeout.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
     loop {
-        let process = client.process(&handle).await?;
+        let asked = client.process(&handle);
+        let process = match deadline.and_then(|deadline| deadline.checked_add(SLACK)) {
+            None => asked.await?,
+            Some(bound) => match timeout_at(bound, asked).await {
+                Ok(answered) => answered?,
+                Err(_) => {
+                    options.remote.voice().note("the service did not answer in time");
+                    return Ok(exit::TIMED_OUT);
+                }
+            },
+        };
         if process.state.is_terminal() {
             tell(options, &process)?;
             return Ok(code_of(&process));
@@ -42,12 +56,18 @@ async fn until_ended(options: &WaitOptions) -> anyhow::Result<u8> {
             tell(options, &process)?;
             return Ok(exit::TIMED_OUT);
         }
-        wait_once(&client, &handle, left.min(CALL_MAX)).await?;
+        let within = left.min(CALL_MAX);
+        match timeout_at(Instant::now() + within + SLACK, wait_once(&client, &handle, within)).await {
+            Ok(Ok(())) | Err(_) => {}
+            // All places to wait are taken: there is time to wait for one.
+            Ok(Err(ClientError::Refused { retry_after: Some(after), .. })) => sleep(after.min(within)).await,
+            Ok(Err(error)) => return Err(error.into()),
+        }
     }
 }
 
 /// Waits for the end, at most so long.
-async fn wait_once(client: &Client, handle: &Handle, within: Duration) -> anyhow::Result<()> {
+async fn wait_once(client: &Client, handle: &Handle, within: Duration) -> Result<(), ClientError> {
     let arguments = OutputArguments {
         process_id: Some(*handle),
         // What was printed is not asked for.

@@ -7,6 +7,7 @@ use nix::sys::signal::Signal;
 use procyard_api::http::{CreateSession, ProcessQuery};
 use procyard_client::{Client, ClientError};
 
+use crate::running::Running;
 use crate::scene::Scene;
 use crate::served::{Service, block};
 
@@ -54,4 +55,17 @@ fn as_many_sessions_are_open_as_are_configured_and_not_one_more() {
     assert!(is_told_to_come_later(look(&waiting[0].1)));
     block(admin.close_session(open[0].0)).unwrap();
     look(&waiting[0].1).unwrap();
+}
+
+#[test]
+fn a_wait_keeps_its_time_also_where_nobody_answers() {
+    let scene = Scene::new();
+    let socket = scene.path().join("mute");
+    // It is connected to, and that is all.
+    let _mute = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let handle = procyard_core::Handle::from_bytes([7; 16]).reveal().to_string();
+    let mut wait = scene.procyard(["wait", "--timeout", "1", "--socket"]);
+    let ended = Running::spawn(wait.arg(&socket).arg(handle)).wait();
+    assert_eq!(ended.code(), 124, "{ended:?}");
+    assert!(ended.stderr().contains("did not answer in time"), "{ended:?}");
 }

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use axum::http::{HeaderMap, header};
 use procyard_core::Owner;
@@ -16,6 +17,9 @@ use super::tokens::{Digest, digest};
 
 /// A longer token is none of ours.
 const TOKEN_MAX: usize = 512;
+
+/// How long the service's own user may take nothing of what is sent to them.
+const OWN_PATIENCE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Whom a route serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +55,12 @@ pub(crate) struct Peer {
 impl Peer {
     pub(crate) fn new(same_user: bool) -> Self {
         Self { same_user, known: Arc::new(AtomicBool::new(same_user)) }
+    }
+
+    /// How long it may take nothing of what is sent to it. A person who reads in a pager does so for hours, and the service's
+    /// own user can do worse than hold a place.
+    pub(crate) fn patience(&self, of_others: Duration) -> Duration {
+        if self.same_user { OWN_PATIENCE.max(of_others) } else { of_others }
     }
 
     /// Whether it is known who is there.
@@ -144,7 +154,16 @@ pub(crate) fn invalid() -> Problem {
 
 #[cfg(test)]
 mod tests {
-    use super::bearer;
+    use std::time::Duration;
+
+    use super::{OWN_PATIENCE, Peer, bearer};
+
+    #[test]
+    fn the_services_own_user_may_take_longer_to_read() {
+        let others = Duration::from_secs(30);
+        assert_eq!(Peer::new(false).patience(others), others);
+        assert_eq!(Peer::new(true).patience(others), OWN_PATIENCE);
+    }
 
     #[test]
     fn a_token_is_read_from_a_bearer_header_only() {

@@ -23,7 +23,8 @@ pub struct ServiceOptions {
     /// Valid tokens of one session, and so its loops, since each has one. At least 1.
     pub max_tokens_per_session: usize,
     /// How long a connection may take to send the head of a request, also the first or the next one; how long it may
-    /// take to send a body; and how long it may read nothing of what is sent to it.
+    /// take to send a body; and how long it may read nothing of what is sent to it; on the Unix socket the
+    /// service's own user may take a day for that.
     pub idle_timeout: Duration,
     /// How `/v1/mcp` is served, where the token of a loop says whose tools a client has.
     pub mcp: McpHttpOptions,

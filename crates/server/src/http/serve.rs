@@ -178,7 +178,7 @@ async fn connection(stream: Box<dyn Connection>, peer: Peer, service: Arc<Servic
     let _held = service.metrics.connection();
     let left = CancellationToken::new();
     let stream = ReadAhead::new(stream, left.clone());
-    let stream = TokioIo::new(Stalled::new(stream, service.idle_timeout));
+    let stream = TokioIo::new(Stalled::new(stream, peer.patience(service.idle_timeout)));
     let router = router.layer(map_response_with_state(peer.clone(), end_unknown)).layer(Extension(peer));
     let answers = TowerToHyperService::new(router);
     let begun = CancellationToken::new();
