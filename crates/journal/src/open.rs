@@ -27,6 +27,10 @@ const BUSY_WAIT: Duration = Duration::from_secs(2);
 /// What the write-ahead log is cut down to when it was longer and has been moved into the database.
 const LOG_BYTES: i64 = 4 * 1024 * 1024;
 
+/// What each of the two connections keeps of the database in memory. The engine's own 2 MiB would be filled by a session that
+/// lives long, and a service has hundreds of them; appending and reading in order need the ends of a few trees.
+const CACHE_KIB: i64 = 256;
+
 /// How a journal is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JournalOptions {
@@ -125,6 +129,8 @@ fn connect(path: &Path) -> Result<Connection, JournalError> {
     // What is in the file is data: no function is called, and no page is believed, because it says so.
     database.pragma_update(None, "trusted_schema", false)?;
     database.pragma_update(None, "cell_size_check", true)?;
+    // Negative: counted in KiB, not in pages.
+    database.pragma_update(None, "cache_size", -CACHE_KIB)?;
     if database.is_readonly("main")? {
         return Err(JournalError::ReadOnly);
     }
