@@ -379,7 +379,7 @@ async fn an_owner_without_a_runner_has_no_bash_and_keeps_the_rest() {
     let tools = yard.tools_without_runner();
     assert!(tools.definitions().iter().all(|tool| tool.name != "Bash"));
     let refused = tools.call("Bash", json!({"command": "x"}), CallContext::default()).await;
-    assert!(refused.is_error && refused.text.contains("no runner here"), "{}", refused.text);
+    assert!(refused.is_error && refused.text.contains("no runner for this loop"), "{}", refused.text);
     let stopped = call(&tools, "ProcessStop", json!({"process_id": process, "mode": "kill"})).await;
     assert_eq!(stopped.structured["status"], State::Killed.as_str());
 }
