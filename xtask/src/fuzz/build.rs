@@ -36,11 +36,11 @@ pub(super) fn build(root: &Path, target: &Path) -> anyhow::Result<PathBuf> {
     let said = command::output(&mut build)?;
     let (mut program, mut libraries) = (None, Vec::new());
     for message in Message::parse_stream(Cursor::new(said)) {
-        let Message::CompilerArtifact(built) = message? else { continue };
-        if built.target.name == "procyard-fuzz" {
-            program = built.executable.map(PathBuf::from);
-        } else if built.manifest_path.starts_with(root.join("crates")) {
-            let of_crate = built.filenames.iter().filter(|file| file.extension() == Some("rlib"));
+        let Message::CompilerArtifact(artifact) = message? else { continue };
+        if artifact.target.name == "procyard-fuzz" {
+            program = artifact.executable.map(PathBuf::from);
+        } else if artifact.manifest_path.starts_with(root.join("crates")) {
+            let of_crate = artifact.filenames.iter().filter(|file| file.extension() == Some("rlib"));
             libraries.extend(of_crate.map(PathBuf::from));
         }
     }

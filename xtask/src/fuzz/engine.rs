@@ -110,7 +110,9 @@ mod tests {
 
     fn report(lines: &[&str]) -> Report {
         let mut report = Report::default();
-        lines.iter().for_each(|line| report.read(line));
+        for line in lines {
+            report.read(line);
+        }
         report
     }
 
