@@ -4,6 +4,7 @@
 //! that nothing is missing unnoticed; the head of the stream, which is dropped first, is stated in a header. Not for text.
 
 use std::io;
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, StatusCode, header};
@@ -24,6 +25,9 @@ use super::problem::Problem;
 use super::range::{Range, content};
 use super::reading::{Piece, Reading};
 use super::service::Reached;
+
+/// What was sent before a body breaks off is given so long to get to the socket.
+const WRITTEN_WITHIN: Duration = Duration::from_millis(100);
 
 pub(crate) async fn logs(call: Call) -> Result<Response, Problem> {
     let process = call.process().await?;
@@ -161,7 +165,12 @@ impl Sending {
                 Ok(bytes) => Ok(Frame::data(bytes)),
                 Err(ending) => {
                     sending.over = true;
-                    ending.last_frame(sending.trailers)?
+                    let last = ending.last_frame(sending.trailers)?;
+                    if last.is_err() {
+                        // A body that breaks off takes along what is not written yet; it is while this waits.
+                        tokio::time::sleep(WRITTEN_WITHIN).await;
+                    }
+                    last
                 }
             };
             Some((frame, sending))
