@@ -82,7 +82,10 @@ async fn answer(
     let path = RawPathParams::from_request_parts(&mut parts, &()).await;
     let path = path.map_err(|_| Problem::not_found("the path is not UTF-8"))?;
     let path = path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let body = if route.body.is_some() { read(service, body).await? } else { Bytes::new() };
+    // One that the route does not take is read all the same: left behind, it would end the connection after the answer, under
+    // the next request of its client.
+    let given = read(service, body).await;
+    let body = if route.body.is_some() { given? } else { Bytes::new() };
     let call = Call { service: Arc::clone(service), caller, route, parts, path, body };
     if route.query.is_none() {
         call.no_query()?;

@@ -250,3 +250,23 @@ async fn streams_leave_a_place_for_calls() {
     assert_eq!(scene.get(&token, &format!("/v1/processes/{process}/events/stream")).await.status, 200);
     scene.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_nobody_asked_for_does_not_end_the_connection() {
+    let scene = Scene::begin().await;
+    let token = scene.session().await;
+    let process = scene.start(&token, "wait").await;
+    let mut stream = connect(&scene).await;
+    let head = format!(
+        "POST /v1/processes/{process}/kill HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\ncontent-length: 2\r\n\r\n",
+        token.text
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    // Many clients send the body on its own, and it may come late.
+    let mut byte = [0];
+    let early = tokio::time::timeout(Duration::from_millis(200), stream.read(&mut byte)).await;
+    assert!(early.is_err(), "it is waited for");
+    stream.write_all(b"{}GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+    assert_eq!(rest(&mut stream).await.matches("HTTP/1.1 200").count(), 2);
+    scene.end().await;
+}
