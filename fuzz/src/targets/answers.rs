@@ -161,7 +161,7 @@ fn chunks<'a>(answer: &mut Answer, mut bytes: &'a [u8]) -> &'a [u8] {
         let (begin, length) = match httparse::parse_chunk_size(bytes) {
             Ok(httparse::Status::Complete(found)) => found,
             Ok(httparse::Status::Partial) => return &[],
-            Err(_) => panic!("no chunk: {}", shown(bytes)),
+            Err(error) => panic!("{error:?}: {}", shown(bytes)),
         };
         bytes = &bytes[begin..];
         let length = usize::try_from(length).unwrap_or(usize::MAX);

@@ -161,7 +161,8 @@ impl Http {
 
     /// The answer is one that the document has for the request.
     fn check_documented(&mut self, request: &Asked, answer: &Answer, is_last: bool, about: &str) {
-        if answer.media_type().is_empty() && is_last && matches!(answer.status, 414 | 431) {
+        // What is no request to hyper, a path with a stray sign say, reaches no route.
+        if answer.media_type().is_empty() && is_last && matches!(answer.status, 400 | 414 | 431) {
             return;
         }
         // A route for GET answers HEAD in the same way.
