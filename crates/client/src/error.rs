@@ -87,6 +87,7 @@ impl ClientError {
             }
             ClientError::TooLong { .. } => say(ErrorCode::TooLarge),
             ClientError::Invalid(_) => say(ErrorCode::InvalidArguments),
+            ClientError::Stranger { .. } => say(ErrorCode::Unauthenticated),
             ClientError::Unexplained { .. } => say(ErrorCode::Internal),
         }
     }
