@@ -87,7 +87,8 @@ impl ClientError {
             }
             ClientError::TooLong { .. } => say(ErrorCode::TooLarge),
             ClientError::Invalid(_) => say(ErrorCode::InvalidArguments),
-            ClientError::Unexplained { .. } | ClientError::Stranger { .. } => say(ErrorCode::Internal),
+            ClientError::Stranger { .. } => say(ErrorCode::Unauthenticated),
+            ClientError::Unexplained { .. } => say(ErrorCode::Internal),
         }
     }
 

@@ -133,7 +133,7 @@ async fn listen(socket: &Path, config: &Config) -> anyhow::Result<Vec<Listener>>
         format!("the socket {} cannot be listened on; another place is named with --socket", socket.display())
     })?;
     let Some(address) = config.server.listen else { return Ok(vec![unix]) };
-    let tcp = Listener::tcp(address).await.with_context(|| format!("{address} cannot be listened on"))?;
+    let tcp = Listener::tcp(address).with_context(|| format!("{address} cannot be listened on"))?;
     Ok(vec![unix, tcp])
 }
 

@@ -109,8 +109,8 @@ impl Listener {
         Ok(Self::Unix(listener, path.to_owned()))
     }
 
-    /// Listens on an address, as `127.0.0.1:7171`; port 0 picks one.
-    pub async fn tcp(address: std::net::SocketAddr) -> io::Result<Self> {
+    /// Listens on an address, as `127.0.0.1:7171`; port 0 picks one. Must be called within a tokio runtime.
+    pub fn tcp(address: std::net::SocketAddr) -> io::Result<Self> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         // Connections of an earlier service that are not quite gone do not hinder this one.
         socket.set_reuseaddr(true)?;

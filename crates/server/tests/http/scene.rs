@@ -71,7 +71,7 @@ impl Scene {
         let host = Arc::new(Host::new(place.path().join("sessions"), limits));
         let path = place.path().join("procyard.sock");
         let socket = Listener::unix(&path).await.unwrap();
-        let tcp = Listener::tcp("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let tcp = Listener::tcp("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = tcp.address().unwrap().trim_start_matches("http://").parse().unwrap();
         let options = change(ServiceOptions::in_directory(place.path()));
         let stop = CancellationToken::new();
