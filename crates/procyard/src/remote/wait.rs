@@ -39,13 +39,13 @@ async fn until_ended(options: &WaitOptions) -> anyhow::Result<u8> {
         let asked = client.process(&handle);
         let process = match deadline.and_then(|deadline| deadline.checked_add(SLACK)) {
             None => asked.await?,
-            Some(bound) => match timeout_at(bound, asked).await {
-                Ok(answered) => answered?,
-                Err(_) => {
+            Some(bound) => {
+                let Ok(answered) = timeout_at(bound, asked).await else {
                     options.remote.voice().note("the service did not answer in time");
                     return Ok(exit::TIMED_OUT);
-                }
-            },
+                };
+                answered?
+            }
         };
         if process.state.is_terminal() {
             tell(options, &process)?;

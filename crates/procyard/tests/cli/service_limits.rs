@@ -63,9 +63,9 @@ fn a_wait_keeps_its_time_also_where_nobody_answers() {
     let socket = scene.path().join("mute");
     // It is connected to, and that is all.
     let _mute = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-    let handle = procyard_core::Handle::from_bytes([7; 16]).reveal().to_string();
+    let handle = procyard_core::Handle::from_bytes([7; 16]).reveal();
     let mut wait = scene.procyard(["wait", "--timeout", "1", "--socket"]);
-    let ended = Running::spawn(wait.arg(&socket).arg(handle)).wait();
+    let ended = Running::spawn(wait.arg(&socket).arg(handle.as_str())).wait();
     assert_eq!(ended.code(), 124, "{ended:?}");
     assert!(ended.stderr().contains("did not answer in time"), "{ended:?}");
 }
