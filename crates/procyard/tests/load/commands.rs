@@ -82,7 +82,9 @@ impl Kind {
                 let line = format!(
                     "for i in $(seq 100); do echo out {number} $i; echo err {number} $i >&2; done; exit 7"
                 );
-                let of = |stream| (1..=100).map(|i| format!("{stream} {number} {i}\n")).collect::<String>();
+                let of = |stream| {
+                    (1..=100).fold(String::new(), |told, i| told + &format!("{stream} {number} {i}\n"))
+                };
                 (line, of("out"), of("err"), (State::Exited, Some(7)))
             }
             Self::Input => {

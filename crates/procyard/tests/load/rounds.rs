@@ -62,13 +62,14 @@ pub(crate) struct Persistent {
 
 /// The command with this number: what to start, what it prints, and whether it stays.
 fn command(number: usize) -> (BashArguments, String, bool) {
-    let lines = |from: usize, to: usize| (from..=to).map(|line| format!("{line}\n")).collect::<String>();
+    let lines =
+        |from: usize, to: usize| (from..=to).fold(String::new(), |told, line| told + &format!("{line}\n"));
     let (line, prints, stays) = match number % 5 {
         0 => ("true".to_owned(), String::new(), false),
         1 => (format!("seq {number} {}", number + 2000), lines(number, number + 2000), false),
         2 => (
             format!("for i in $(seq 30); do echo $i {number}; sleep 0.02; done"),
-            (1..=30).map(|i| format!("{i} {number}\n")).collect(),
+            (1..=30).fold(String::new(), |told, i| told + &format!("{i} {number}\n")),
             false,
         ),
         3 => (format!("sleep 0.2; echo {number}; exit 5"), format!("{number}\n"), false),

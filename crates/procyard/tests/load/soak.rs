@@ -131,10 +131,10 @@ fn flat(samples: &[Sample], length: Duration) {
         // None of them has printed more than the largest.
         let most = Kind::Flood.command(sample.started).stdout.len() as u64 + 64 * 1024;
         assert!(sample.disk < (SESSIONS * KEPT) as u64 * most, "disk: {sample:?}");
-        let grown = sample.journals.saturating_sub(warm.journals);
+        let journalled = sample.journals.saturating_sub(warm.journals);
         // Two or three events of each, and a notice.
         assert!(
-            grown < 4 * RECORD * (sample.started - warm.started) as u64 + (4 << 20),
+            journalled < 4 * RECORD * (sample.started - warm.started) as u64 + (4 << 20),
             "journals: {sample:?}"
         );
     }
