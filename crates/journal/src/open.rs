@@ -129,11 +129,11 @@ fn connect(path: &Path) -> Result<Connection, JournalError> {
     // What is in the file is data: no function is called, and no page is believed, because it says so.
     database.pragma_update(None, "trusted_schema", false)?;
     database.pragma_update(None, "cell_size_check", true)?;
-    // Negative: counted in KiB, not in pages.
-    database.pragma_update(None, "cache_size", -CACHE_KIB)?;
     if database.is_readonly("main")? {
         return Err(JournalError::ReadOnly);
     }
+    // Negative: counted in KiB, not in pages. It reads the file, so that it has to be one that can be read.
+    database.pragma_update(None, "cache_size", -CACHE_KIB)?;
     Ok(database)
 }
 
