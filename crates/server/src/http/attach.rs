@@ -15,6 +15,7 @@ use procyard_core::{ErrorCode, PublicError};
 use procyard_supervisor::{InputRequest, StreamFilter, SupervisorError};
 use serde_json::json;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::call::Call;
@@ -34,6 +35,9 @@ const REPORTS: usize = 4;
 
 /// How often a quiet client is asked whether it is still there.
 const PING_EVERY: Duration = Duration::from_secs(20);
+
+/// How long a client has to close after the service's farewell.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 pub(crate) async fn attach(mut call: Call) -> Result<Response, Problem> {
     let process = call.process().await?;
@@ -63,17 +67,21 @@ pub(crate) async fn attach(mut call: Call) -> Result<Response, Problem> {
 }
 
 async fn attached(socket: WebSocket, process: &Reached, reading: Reading, stop: CancellationToken) {
-    let (sink, source) = socket.split();
+    let (sink, mut source) = socket.split();
     let (reports, told) = mpsc::channel(REPORTS);
     tokio::select! {
-        () = take_input(source, process, &reports) => {}
+        () = take_input(&mut source, process, &reports) => return,
         () = show_output(sink, reading, told, stop) => {}
     }
+    // Closed while the client still writes, if only the answer to a ping, the connection would break under what it has not read
+    // yet. So it closes first (RFC 6455, section 7.1.1).
+    let left = async { while let Some(Ok(_)) = source.next().await {} };
+    let _ = tokio::time::timeout(FAREWELL, left).await;
 }
 
 /// Carries out what the client sends until it leaves.
 async fn take_input(
-    mut source: SplitStream<WebSocket>,
+    source: &mut SplitStream<WebSocket>,
     process: &Reached,
     reports: &mpsc::Sender<AttachReport>,
 ) {
@@ -135,7 +143,7 @@ async fn show_output(
     mut reports: mpsc::Receiver<AttachReport>,
     stop: CancellationToken,
 ) {
-    let mut ping = tokio::time::interval(PING_EVERY);
+    let mut ping = tokio::time::interval_at(Instant::now() + PING_EVERY, PING_EVERY);
     loop {
         let sent = tokio::select! {
             biased;
