@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -19,7 +19,7 @@ use procyard_api::LimitReport;
 use procyard_api::http::{ContainmentReport, MissingTier, QuotaReport};
 use procyard_core::{Limits, Owner, SessionId};
 use procyard_host::{HostOptions, HostRunner};
-use procyard_journal::Journal;
+use procyard_journal::{Journal, JournalError};
 use procyard_manifest::SessionError;
 use procyard_runner::{Runner as _, RunnerResolver};
 use procyard_server::http::{HostError, HostedSession, SessionHost};
@@ -92,6 +92,8 @@ pub(crate) struct Host {
     /// Cancelled when no session is to be opened any more.
     ending: CancellationToken,
     unproven: Unproven,
+    /// Those that did not open again, and why. Held for a look or a change.
+    unopened: Mutex<BTreeMap<SessionId, String>>,
 }
 
 impl Host {
@@ -108,6 +110,7 @@ impl Host {
         fs::create_dir_all(data_dir.join(OPEN)).context("the data directory cannot be used")?;
         Ok(Self {
             unproven: Unproven::new(data_dir.clone()),
+            unopened: Mutex::default(),
             data_dir,
             configured,
             options,
@@ -129,6 +132,7 @@ impl Host {
                 Ok(_) | Err(HostError::ShuttingDown) => {}
                 Err(HostError::NotFound) => self.unmark(session),
                 Err(error) => {
+                    self.unopened().insert(session, error.to_string());
                     let error = anyhow::Error::new(error);
                     tracing::error!(%session, error = format!("{error:#}"), "a session does not open again");
                 }
@@ -136,6 +140,10 @@ impl Host {
         });
         join_all(reopening).await;
         Ok(())
+    }
+
+    fn unopened(&self) -> MutexGuard<'_, BTreeMap<SessionId, String>> {
+        self.unopened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn opened(&self, which: Which) -> Result<Arc<Hosted>, HostError> {
@@ -162,6 +170,7 @@ impl Host {
             Session::open_in(root, data_dir, session, None, Keep::Journal, &self.configured, host).await;
         let opened = opened.map_err(in_host_words)?;
         self.unproven.forget(session);
+        self.unopened().remove(&session);
         for (record, why) in &opened.restored.unreadable {
             tracing::error!(%session, record = shortened(record), why, "a record does not load and is left as it is");
         }
@@ -233,8 +242,16 @@ fn host_options(config: &Config) -> HostOptions {
 
 fn in_host_words(error: anyhow::Error) -> HostError {
     match error.chain().find_map(|cause| cause.downcast_ref::<SessionError>()) {
-        Some(SessionError::Missing) => HostError::NotFound,
-        Some(SessionError::Locked) => HostError::Busy,
+        Some(SessionError::Missing) => return HostError::NotFound,
+        Some(SessionError::Locked) => return HostError::Busy,
+        Some(SessionError::Io(_)) => return failed(error),
+        Some(damage) => return HostError::Damaged(damage.to_string()),
+        None => {}
+    }
+    match error.chain().find_map(|cause| cause.downcast_ref::<JournalError>()) {
+        Some(
+            damage @ (JournalError::Corrupt { .. } | JournalError::Foreign | JournalError::Newer { .. }),
+        ) => HostError::Damaged(damage.to_string()),
         _ => failed(error),
     }
 }
@@ -265,6 +282,7 @@ impl SessionHost for Host {
         let survivors = self.end(session).await;
         // Also of one that did not open.
         self.unmark(session);
+        self.unopened().remove(&session);
         survivors.ok_or(HostError::NotFound)
     }
 
@@ -278,6 +296,10 @@ impl SessionHost for Host {
         // Those that somebody else is closing, too.
         self.open.all_closed().await;
         self.unproven.total().await
+    }
+
+    fn unopened(&self) -> Vec<(SessionId, String)> {
+        self.unopened().iter().map(|(session, why)| (*session, why.clone())).collect()
     }
 
     fn containment(&self) -> ContainmentReport {

@@ -14,6 +14,7 @@ use procyard_text::{
     PageBuilder, PageRequest, Progress, Renderer, SEQUENCE_LIMIT, continuation_len, tail_page,
 };
 
+use crate::ground::ground_before;
 use crate::segment::{Cursors, Segment, first_segment, last_segment};
 use crate::source::{Source, is_damage};
 
@@ -228,8 +229,13 @@ async fn tail_text(source: &dyn Source, tail: Tail, look: &Look) -> Result<Shown
     loop {
         let (page, snapshot) = source.read(read_from(tail, step), step).await?;
         let part = last_segment(&page);
-        // The end of a character that begins before is not shown, as it is not on a page that begins there.
-        let cut = if part.start_cursor > 0 { rest_of_character(part.bytes) } else { 0 };
+        // The end of a character or of a sequence that begins before is not shown, as it is not on a page that begins there.
+        let torn = match torn_sequence(source, &part).await {
+            Some(torn) => torn,
+            None if part.start_cursor > 0 => Torn { rest: rest_of_character(part.bytes), begins: None },
+            None => Torn::default(),
+        };
+        let cut = torn.rest;
         let bytes = &part.bytes[cut..];
         let mut fed = Cursors::default();
         fed.push(&page, part.offset + cut, bytes.len());
@@ -251,7 +257,11 @@ async fn tail_text(source: &dyn Source, tail: Tail, look: &Look) -> Result<Shown
             } else {
                 fed.at(text.start).unwrap_or(part.end_cursor)
             },
-            next_cursor: fed.at(text.consumed).unwrap_or(part.end_cursor),
+            next_cursor: match torn.begins {
+                // All of it is inside of a sequence that goes on: a reader goes on where that begins.
+                Some(begins) if !request.ended => begins,
+                _ => fed.at(text.consumed).unwrap_or(part.end_cursor),
+            },
             total_bytes: page.total_bytes.max(snapshot.total_bytes),
             retained_from: page.retained_from,
             gap: part.behind_gap,
@@ -261,6 +271,54 @@ async fn tail_text(source: &dyn Source, tail: Tail, look: &Look) -> Result<Shown
             snapshot,
         });
     }
+}
+
+/// What the beginning of a tail is the rest of.
+#[derive(Debug, Default)]
+struct Torn {
+    /// So many bytes belong to it.
+    rest: usize,
+    /// Where it begins, if the tail does not reach its end.
+    begins: Option<u64>,
+}
+
+/// The escape sequence that the beginning of a tail is inside of.
+async fn torn_sequence(source: &dyn Source, part: &Segment<'_>) -> Option<Torn> {
+    if part.start_cursor == 0 || part.behind_gap {
+        return None;
+    }
+    let ground = ground_before(source, part.start_cursor).await;
+    let missing = usize::try_from(part.start_cursor.checked_sub(ground)?).ok()?;
+    let mut before = Vec::new();
+    while before.len() < missing {
+        let at = ground + before.len() as u64;
+        let (page, _) = source.read(ReadFrom::Cursor(at), missing - before.len()).await.ok()?;
+        let read = first_segment(&page, at);
+        if read.behind_gap || read.bytes.is_empty() {
+            return None;
+        }
+        before.extend_from_slice(read.bytes);
+    }
+    let introduced: Vec<u8> = before.iter().chain(part.bytes).copied().take(2).collect();
+    if before.is_empty() || !begins_sequence(&introduced) {
+        return None;
+    }
+    let mut builder = PageBuilder::new(&PageRequest::new(usize::MAX));
+    builder.feed(&before);
+    // Most are a few bytes long. None is longer than what the builder gives up at.
+    for (at, byte) in part.bytes.iter().enumerate() {
+        if builder.consumed() >= before.len() {
+            return Some(Torn { rest: at, begins: None });
+        }
+        builder.feed(std::slice::from_ref(byte));
+    }
+    let begins = (builder.consumed() < before.len()).then_some(ground);
+    Some(Torn { rest: part.bytes.len(), begins })
+}
+
+/// Whether an escape sequence begins here, in the form with `ESC` or in that of one code point.
+fn begins_sequence(bytes: &[u8]) -> bool {
+    matches!(bytes, [0x1B, ..] | [0xC2, 0x80..=0x9F, ..])
 }
 
 async fn tail_bytes(source: &dyn Source, tail: Tail, limit: usize) -> Result<Shown, PublicError> {

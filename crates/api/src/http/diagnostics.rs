@@ -60,11 +60,23 @@ pub struct SessionRecovery {
     pub temporaries_removed: u64,
 }
 
+/// A session that was open when the service ended and does not open again. It is left as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UnopenedSession {
+    /// The session.
+    #[schemars(schema_with = "schema::uuid")]
+    pub session_id: SessionId,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
 /// What opening the sessions found and did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecoveryReport {
     /// The open sessions, in the order of their ids.
     pub sessions: Vec<SessionRecovery>,
+    /// Anomalies: sessions that did not open again.
+    pub unopened: Vec<UnopenedSession>,
     /// How many anomalies there are in all of them.
     pub anomalies: u64,
 }

@@ -16,7 +16,7 @@ mod sessions;
 pub use attach::{AttachCommand, AttachQuery, AttachReport};
 pub use diagnostics::{
     ContainmentReport, Health, MissingTier, ProcessCounts, QuotaReport, RecoveryReport, SessionRecovery,
-    UnreadableRecord,
+    UnopenedSession, UnreadableRecord,
 };
 pub use events::{EventPage, EventRecord, LagNotice, OutputSample, StreamEnd, StreamEndReason};
 pub use invoke::{InvokeReply, InvokeRequest, ToolInfo, ToolList};

@@ -5,6 +5,7 @@
 use tracing_subscriber::EnvFilter;
 
 use super::nearest::nearest;
+use crate::log::OURS;
 
 /// The words that there are.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
@@ -19,6 +20,13 @@ pub(super) fn check(text: &str) -> Result<(), String> {
         match level_of(directive) {
             Part::Level(word) if !is_level(word) => return Err(no_level(word)),
             Part::Level(_) | Part::Spans => {}
+        }
+        let named = directive.split(['=', '[']).next().unwrap_or_default().trim();
+        if !named.is_empty() && !is_level(named) && !named.starts_with(OURS) {
+            return Err(format!(
+                "names `{named}`, which is none of procyard's own modules; no others are ever shown, because they could show \
+                 output, input or tokens"
+            ));
         }
     }
     EnvFilter::try_new(text)
@@ -88,7 +96,10 @@ mod tests {
             ("procyard_server::http", "of a module, write `procyard_server::http=info`"),
             ("procyard=", "`` is no level"),
             (",", "must not be empty"),
-            ("a[b=info", "is not right"),
+            ("procyard[b=info", "is not right"),
+            ("rmcp=trace", "names `rmcp`"),
+            ("warn,hyper::proto=debug", "names `hyper::proto`"),
+            ("h2[frames]=trace", "names `h2`"),
         ] {
             let refused = check(text).expect_err(text);
             assert!(refused.contains(expect), "{text}: {refused}");

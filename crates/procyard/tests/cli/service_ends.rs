@@ -1,6 +1,7 @@
 //! How a service ends, and what the next one finds.
 
 use nix::sys::signal::Signal;
+use procyard_api::http::ProcessQuery;
 use procyard_core::State;
 
 use crate::recorded::ESCAPE;
@@ -51,6 +52,37 @@ fn a_service_that_is_killed_leaves_nobody_and_the_next_one_says_what_was_lost() 
     assert!(waited.code() == 125 && waited.stderr().contains("lost on restore"), "{waited:?}");
     let recovery = block(service.admin().recovery()).unwrap();
     assert_eq!((recovery.sessions[0].lost, recovery.anomalies), (1, 0));
+}
+
+#[test]
+fn a_session_that_does_not_open_again_is_told_and_so_is_why() {
+    let scene = Scene::new();
+    let mut service = Service::start(&scene, &[]);
+    let sessions = [(); 3].map(|()| service.session());
+    for (_, client) in &sessions {
+        assert_eq!(verb(&scene, "wait", &start(client, "echo kept"), &[]).code(), 0);
+    }
+    service.running.signal(Signal::SIGTERM);
+    assert_eq!(service.running.end().code(), Some(0));
+    let place = |at: usize| scene.data_dir().join("sessions").join(sessions[at].0.session_id.to_string());
+    std::fs::write(place(0).join("anchor.json"), "").unwrap();
+    std::fs::write(place(1).join("journal.sqlite3"), "no database at all").unwrap();
+
+    let quiet = |command: &mut std::process::Command| Service::of(&scene, command.env("PROCYARD_LOG", "off"));
+    let service = quiet(&mut scene.procyard_heeding_signals(["serve"]));
+    let recovery = block(service.admin().recovery()).unwrap();
+    assert_eq!((recovery.sessions.len(), recovery.unopened.len(), recovery.anomalies), (1, 2, 2));
+    for (at, word) in [(0, "anchor"), (1, "journal")] {
+        let told = recovery.unopened.iter().find(|of| of.session_id == sessions[at].0.session_id).unwrap();
+        assert!(told.problem.contains(word), "{told:?}");
+        let refused = block(sessions[at].1.processes(&ProcessQuery::default())).unwrap_err();
+        let refused = refused.refusal().unwrap().clone();
+        assert!(!refused.retryable && refused.message.contains(word), "{refused:?}");
+        assert!(!format!("{refused:?}{told:?}").contains(scene.path().to_str().unwrap()), "no path is told");
+    }
+    // Whoever gives one up ends it, and it is no anomaly any more.
+    block(service.admin().close_session(sessions[0].0.session_id)).unwrap();
+    assert_eq!(block(service.admin().recovery()).unwrap().anomalies, 1);
 }
 
 #[test]

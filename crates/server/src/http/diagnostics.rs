@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use procyard_api::http::{Health, ProcessCounts, RecoveryReport, SessionRecovery, UnreadableRecord};
+use procyard_api::http::{
+    Health, ProcessCounts, RecoveryReport, SessionRecovery, UnopenedSession, UnreadableRecord,
+};
 use procyard_core::{Handle, State};
 use procyard_supervisor::Snapshot;
 
@@ -60,8 +62,13 @@ pub(crate) fn count(snapshots: &[Snapshot]) -> ProcessCounts {
 
 pub(crate) fn recovery(call: &Call) -> Result<Response, Problem> {
     let sessions: Vec<_> = call.service.sessions().iter().map(|session| recovered(session)).collect();
-    let anomalies = sessions.iter().map(|session| session.unreadable.len() as u64).sum();
-    tool::json(StatusCode::OK, &RecoveryReport { sessions, anomalies })
+    let unopened = call.service.host.unopened().into_iter();
+    let mut unopened: Vec<_> =
+        unopened.map(|(session_id, problem)| UnopenedSession { session_id, problem }).collect();
+    unopened.sort_by_key(|session| session.session_id);
+    let unreadable: u64 = sessions.iter().map(|session| session.unreadable.len() as u64).sum();
+    let anomalies = unreadable + unopened.len() as u64;
+    tool::json(StatusCode::OK, &RecoveryReport { sessions, unopened, anomalies })
 }
 
 fn recovered(session: &OpenSession) -> SessionRecovery {

@@ -102,12 +102,15 @@ async fn answer(
 
 /// Reads a body whole, within its bounds of size and time.
 async fn read(service: &Service, body: Body) -> Result<Bytes, Problem> {
+    let too_large = || Problem::new(ErrorCode::TooLarge, format!("a body has at most {BODY_MAX} bytes"));
+    // What its head says is enough to refuse it, before anything of it comes.
+    if body.size_hint().lower() > BODY_MAX as u64 {
+        return Err(too_large());
+    }
     let collected = tokio::time::timeout(service.idle_timeout, Limited::new(body, BODY_MAX).collect()).await;
     match collected {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            Err(Problem::new(ErrorCode::TooLarge, format!("a body has at most {BODY_MAX} bytes")))
-        }
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
         Ok(Err(_)) => Err(Problem::new(ErrorCode::InvalidArguments, "the body did not come whole")),
         Err(_) => Err(Problem::new(ErrorCode::InvalidArguments, "the body did not come in time")),
     }

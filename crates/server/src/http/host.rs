@@ -31,6 +31,9 @@ pub enum HostError {
     /// No session is opened any more.
     #[error("the service is being shut down")]
     ShuttingDown,
+    /// What the session's directory holds does not load, and is left as it is.
+    #[error("what is stored of the session does not load: {0}")]
+    Damaged(String),
     /// Something failed; the cause is for trusted logs.
     #[error("the session failed")]
     Failed(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -69,6 +72,10 @@ pub trait SessionHost: Send + Sync + 'static {
 
     /// The open sessions, in no order. Blocks for nothing.
     fn sessions(&self) -> Vec<Arc<dyn HostedSession>>;
+
+    /// The sessions that were open when the service was ended before, and did not open again since, each with why in words that
+    /// are fit for a client. Blocks for nothing.
+    fn unopened(&self) -> Vec<(SessionId, String)>;
 
     /// Ends a session: shuts it down and gives its directory and lock back; how many of its trees are not proven gone. One
     /// that somebody else is ending is waited for. One that was ended with trees that are not proven gone is remembered:

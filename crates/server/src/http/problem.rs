@@ -164,10 +164,17 @@ impl From<HostError> for Problem {
             .retryable()
             .into(),
             HostError::ShuttingDown => Self::shutting_down(),
+            HostError::Damaged(why) => {
+                let message = format!(
+                    "what is stored of the session does not load and is left as it is: {why}; bring it back from a backup, or \
+                     begin another session"
+                );
+                PublicError::new(ErrorCode::ManifestCorrupt, message).into()
+            }
             HostError::Failed(cause) => {
                 tracing::error!(%cause, "a session failed");
-                PublicError::new(ErrorCode::StorageUnavailable, "the session cannot be opened or closed now")
-                    .into()
+                let message = "the session cannot be opened or closed now; the service's own logs say why";
+                PublicError::new(ErrorCode::StorageUnavailable, message).retryable().into()
             }
         }
     }

@@ -108,6 +108,23 @@ async fn unknown_paths_and_methods_have_bodies_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_says_it_is_too_long_is_413_before_any_of_it_comes() {
+    let scene = Scene::begin().await;
+    let crate::client::At::Tcp(address) = scene.tcp else { panic!("over tcp") };
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let head = format!(
+        "POST /v1/sessions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\ncontent-length: 9000000\r\n\r\n",
+        scene.admin
+    );
+    tokio::io::AsyncWriteExt::write_all(&mut stream, head.as_bytes()).await.unwrap();
+    let mut answer = [0; 12];
+    let read = tokio::io::AsyncReadExt::read_exact(&mut stream, &mut answer);
+    tokio::time::timeout(crate::client::PATIENCE, read).await.unwrap().unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 413");
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_is_too_long_is_413() {
     let scene = Scene::begin().await;
     let token = scene.session().await;

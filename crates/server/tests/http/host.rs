@@ -213,6 +213,10 @@ impl SessionHost for Host {
         }
         failed
     }
+    fn unopened(&self) -> Vec<(SessionId, String)> {
+        Vec::new()
+    }
+
     fn containment(&self) -> ContainmentReport {
         ContainmentReport {
             tier: Some("scripted".to_owned()),

@@ -245,6 +245,40 @@ fn the_last_lines_of_one_stream_are_found_behind_much_of_the_other() {
 }
 
 #[test]
+fn a_tail_that_begins_inside_of_a_sequence_shows_nothing_of_it() {
+    for (before, sequence, after, expect) in [
+        ("text ", "\x1b[31m", "red", "red"),
+        ("", "\x1b#8", "x", "x"),
+        ("é", "\x1b]0;title\x07", "日本", "日本"),
+        ("a", "\u{9d}0;t\u{9c}", "", ""),
+        ("a", "\x1bX sos \x1b\\", "b\n", "b\n"),
+        ("a", "\x1bP unterminated", "", ""),
+    ] {
+        let stream = [before, sequence, after].concat();
+        for state in [State::Exited, State::Running] {
+            let source = Recorded { state, ..Recorded::stdout(stream.as_bytes()) };
+            for inside in 1..sequence.len() {
+                let bytes = (sequence.len() - inside + after.len()) as u64;
+                let look = look(100, Encoding::SafeText);
+                let shown = now(tail(&source, Tail::Bytes(bytes), &look)).unwrap();
+                assert_eq!(shown.output, expect, "{stream:?} {bytes}");
+                // What comes is read on from where nothing is torn.
+                let open = state == State::Running && sequence.ends_with("unterminated");
+                let next = if open { before.len() } else { stream.len() };
+                assert_eq!(shown.next_cursor, next as u64, "{stream:?} {bytes}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_last_line_that_begins_inside_of_a_sequence_shows_nothing_of_it() {
+    let source = Recorded::stdout(b"plain \x1b[\n3mtext");
+    let shown = now(tail(&source, Tail::Lines(1), &look(100, Encoding::SafeText))).unwrap();
+    assert_eq!(shown.output, "text");
+}
+
+#[test]
 fn a_long_repaint_does_not_hide_what_came_before_it_from_a_tail() {
     let mut bytes = b"before\n".to_vec();
     bytes.extend(b"50% of it\r".repeat(20_000));
