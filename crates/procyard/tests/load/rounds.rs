@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use procyard_api::http::{EventRecord, LogsQuery};
 use procyard_api::{BashArguments, OutputArguments, StopArguments, UntilChoice, WaitChoice};
-use procyard_client::ClientError;
+use procyard_client::{ClientError, CutOff};
 use procyard_core::{ErrorCode, Handle, State};
 use tokio::time::Instant;
 
@@ -99,7 +99,9 @@ impl Persistent {
                 Err(error) => error,
             };
             let excused = match &error {
-                ClientError::Unreachable { .. } | ClientError::Broken(_) => true,
+                ClientError::Unreachable { .. }
+                | ClientError::Broken(_)
+                | ClientError::CutOff(CutOff::ShuttingDown) => true,
                 ClientError::Refused { status, error, .. } => {
                     *status == 429 || (*status == 503 && error.code == ErrorCode::SupervisorShuttingDown)
                 }
