@@ -19,7 +19,7 @@ pub(crate) fn result(reply: &Reply, structured: bool) -> CallToolResult {
 
 /// The tools of a surface as its clients are told of them, made once for all of these.
 pub(crate) fn tools(surface: &dyn Surface) -> Arc<[Tool]> {
-    surface.definitions().into_iter().map(tool).collect()
+    surface.definitions().iter().cloned().map(tool).collect()
 }
 
 fn tool(definition: ToolDefinition) -> Tool {

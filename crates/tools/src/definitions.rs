@@ -3,6 +3,8 @@
 //! Where nothing may outlive its call, background use is not in the schema at all. Not for refusing it: the tool
 //! does that whatever the schema says.
 
+mod shared;
+
 use procyard_api::{
     BashArguments, BashResult, InputArguments, InputResult, ListArguments, ListResult, OutputArguments,
     OutputReply, StopArguments, StopResult, input_schema, output_schema,
@@ -11,6 +13,7 @@ use procyard_core::{ErrorCode, Limits, PublicError};
 use procyard_text::shorten;
 use serde_json::{Value, json};
 
+pub(crate) use self::shared::{bash_schema, shared};
 use crate::toolbox::Lasting;
 
 /// Hints about what a tool does, as MCP has them.

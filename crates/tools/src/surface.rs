@@ -3,6 +3,8 @@
 //! The native tools are one surface; each dialect is another over the same [`Toolbox`]. A transport needs to know no
 //! more of them than this. Not for choosing one: that is whoever serves a client.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use serde_json::Value;
 
@@ -20,7 +22,7 @@ pub trait Surface: Send + Sync {
     fn instructions(&self) -> &'static str;
 
     /// What a client is told of the tools. The same as long as the surface lives.
-    fn definitions(&self) -> Vec<ToolDefinition>;
+    fn definitions(&self) -> Arc<[ToolDefinition]>;
 
     /// Whether a call of this tool can give input to a process. Such calls keep the order in which they were sent:
     /// each is begun when the one before has cancelled its [`CallContext::accepted`], or is over.
@@ -62,7 +64,7 @@ impl Surface for Toolbox {
         }
     }
 
-    fn definitions(&self) -> Vec<ToolDefinition> {
+    fn definitions(&self) -> Arc<[ToolDefinition]> {
         Toolbox::definitions(self)
     }
 

@@ -6,9 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use procyard_api::{
-    BashArguments, InputArguments, ListArguments, OutputArguments, StopArguments, input_schema,
-};
+use procyard_api::{BashArguments, InputArguments, ListArguments, OutputArguments, StopArguments};
 use procyard_core::{ExecutionId, Owner, PublicError};
 use procyard_runner::{Environment, ResourceLimits, Runner, RunnerResolver};
 use procyard_supervisor::{Leases, Supervisor, Telling};
@@ -16,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::definitions::{BASH, ToolDefinition, definitions, named};
+use crate::definitions::{BASH, ToolDefinition, bash_schema, named, shared};
 use crate::notices::by_handle;
 use crate::progress::{Progress, Reporter};
 use crate::reply::{Answer, Reply};
@@ -95,10 +93,8 @@ pub struct Toolbox {
     runner: Result<Arc<dyn Runner>, PublicError>,
     options: ToolboxOptions,
     lasting: Lasting,
-    definitions: Vec<ToolDefinition>,
+    definitions: Arc<[ToolDefinition]>,
     screens: Screens,
-    /// The whole schema of Bash: what is hidden where nothing may outlive its call is refused with its reason.
-    bash_schema: Value,
 }
 
 impl Toolbox {
@@ -118,18 +114,8 @@ impl Toolbox {
             (true, false) => Lasting::Unannounced,
             (true, true) => Lasting::Possible,
         };
-        let definitions = definitions(supervisor.limits(), lasting, runner.is_ok());
-        let bash_schema = input_schema::<BashArguments>();
-        Self {
-            supervisor,
-            owner,
-            runner,
-            options,
-            lasting,
-            definitions,
-            screens: Screens::default(),
-            bash_schema,
-        }
+        let definitions = shared(supervisor.limits(), lasting, runner.is_ok());
+        Self { supervisor, owner, runner, options, lasting, definitions, screens: Screens::default() }
     }
 
     /// The same tools for whoever hosts the session, who also reaches what a closed loop has left. Nothing that an owner
@@ -139,8 +125,8 @@ impl Toolbox {
     }
 
     /// What a client is told of the tools.
-    pub fn definitions(&self) -> Vec<ToolDefinition> {
-        self.definitions.clone()
+    pub fn definitions(&self) -> Arc<[ToolDefinition]> {
+        Arc::clone(&self.definitions)
     }
 
     /// Carries a call out. Whatever goes wrong is a [`Reply`], never a panic of the caller's making.
@@ -172,7 +158,8 @@ impl Toolbox {
         let tool = named(&self.definitions, name)?;
         match name {
             BASH => {
-                let arguments: BashArguments = arguments::parse(arguments, &self.bash_schema)?;
+                // What is hidden where nothing may outlive its call is refused with its reason.
+                let arguments: BashArguments = arguments::parse(arguments, bash_schema())?;
                 bash::bash(self, arguments, context, telling).await
             }
             "ProcessOutput" => {

@@ -74,7 +74,7 @@ async fn every_tool_of_a_dialect_answers_in_text_alone() {
     ] {
         let tools = surface.definitions();
         assert_eq!(tools.iter().map(|tool| tool.name).collect::<Vec<_>>(), names);
-        for tool in tools {
+        for tool in tools.iter() {
             assert_eq!(tool.output_schema, None, "{}", tool.name);
             jsonschema::meta::validate(&tool.input_schema).unwrap();
             assert_eq!(tool.input_schema["additionalProperties"], false, "{}", tool.name);

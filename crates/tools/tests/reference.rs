@@ -44,14 +44,14 @@ fn page_path() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tools.md")
 }
 
-async fn definitions() -> Vec<ToolDefinition> {
+async fn definitions() -> std::sync::Arc<[ToolDefinition]> {
     Yard::new(Script::new()).await.tools.definitions()
 }
 
 async fn page() -> String {
     let tools = definitions().await;
     let mut page = INTRODUCTION.to_owned();
-    for tool in &tools {
+    for tool in tools.iter() {
         let _ = writeln!(page, "## {}\n\n{}\n", tool.name, tool.description);
         let hints = tool.annotations;
         let said: Vec<&str> = [

@@ -23,7 +23,7 @@ impl Calls {
         let world = World::new();
         let mut tools = Vec::new();
         for (at, surface) in world.surfaces().iter().enumerate() {
-            for tool in surface.definitions() {
+            for tool in surface.definitions().iter() {
                 let schema = tool.output_schema.as_ref();
                 let validator =
                     schema.map(|schema| jsonschema::validator_for(schema).expect("a valid schema"));

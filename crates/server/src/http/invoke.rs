@@ -17,17 +17,17 @@ use super::tool;
 pub(crate) async fn capabilities(call: Call) -> Result<Response, Problem> {
     let owner = call.caller.owner().ok_or_else(invalid)?;
     let toolbox = call.own_session().await?.toolbox(owner);
-    let tools = toolbox.definitions().into_iter().map(info).collect();
+    let tools = toolbox.definitions().iter().map(info).collect();
     tool::json(StatusCode::OK, &ToolList { tools })
 }
 
-fn info(definition: ToolDefinition) -> ToolInfo {
+fn info(definition: &ToolDefinition) -> ToolInfo {
     ToolInfo {
         name: definition.name.to_owned(),
         title: definition.title.to_owned(),
-        description: definition.description,
-        input_schema: object(definition.input_schema),
-        output_schema: definition.output_schema.map(object).unwrap_or_default(),
+        description: definition.description.clone(),
+        input_schema: object(definition.input_schema.clone()),
+        output_schema: definition.output_schema.clone().map(object).unwrap_or_default(),
         read_only: definition.annotations.read_only,
         destructive: definition.annotations.destructive,
         idempotent: definition.annotations.idempotent,

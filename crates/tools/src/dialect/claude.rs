@@ -127,13 +127,13 @@ struct TaskStop {
 pub(super) struct Claude {
     toolbox: Arc<Toolbox>,
     places: Arc<Places>,
-    definitions: Vec<ToolDefinition>,
+    definitions: Arc<[ToolDefinition]>,
 }
 
 impl Claude {
     pub(super) fn new(toolbox: Arc<Toolbox>) -> Self {
         let definitions = definitions(&toolbox);
-        Self { toolbox, places: Arc::default(), definitions }
+        Self { toolbox, places: Arc::default(), definitions: definitions.into() }
     }
 
     async fn answer(
@@ -326,8 +326,8 @@ impl Surface for Claude {
         if self.toolbox.lasting() == Lasting::Possible { INSTRUCTIONS } else { WITHIN_THE_CALL }
     }
 
-    fn definitions(&self) -> Vec<ToolDefinition> {
-        self.definitions.clone()
+    fn definitions(&self) -> Arc<[ToolDefinition]> {
+        Arc::clone(&self.definitions)
     }
 
     fn gives_input(&self, _: &str) -> bool {

@@ -140,14 +140,14 @@ struct WriteStdin {
 pub(super) struct Codex {
     toolbox: Arc<Toolbox>,
     places: Arc<Places>,
-    definitions: Vec<ToolDefinition>,
+    definitions: Arc<[ToolDefinition]>,
 }
 
 impl Codex {
     pub(super) fn new(toolbox: Arc<Toolbox>) -> Self {
         let definitions =
             definitions(toolbox.lasting(), toolbox.runner().is_ok(), toolbox.options().command_lines);
-        Self { toolbox, places: Arc::default(), definitions }
+        Self { toolbox, places: Arc::default(), definitions: definitions.into() }
     }
 
     async fn answer(
@@ -307,8 +307,8 @@ impl Surface for Codex {
         if self.toolbox.lasting() == Lasting::Possible { INSTRUCTIONS } else { WITHIN_THE_CALL }
     }
 
-    fn definitions(&self) -> Vec<ToolDefinition> {
-        self.definitions.clone()
+    fn definitions(&self) -> Arc<[ToolDefinition]> {
+        Arc::clone(&self.definitions)
     }
 
     fn gives_input(&self, tool: &str) -> bool {
