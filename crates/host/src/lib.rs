@@ -87,7 +87,7 @@ mod wire;
 
 #[cfg(not(target_os = "linux"))]
 pub use elsewhere::HostRunner;
-pub use enter::{enter, survive_file_size_limit, use_all_descriptors};
+pub use enter::{bound_allocator, enter, survive_file_size_limit, use_all_descriptors};
 pub use options::{
     CgroupVersion, ContainmentReport, GuardianProgram, HostError, HostOptions, OomScoreRaise, SECRET_NAMES,
     SignalScope, TierChoice,

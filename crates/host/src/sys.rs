@@ -72,6 +72,13 @@ pub(crate) unsafe fn fork_into(cgroup: BorrowedFd<'_>) -> Result<Side, Errno> {
     Ok(if pid == 0 { Side::Child } else { Side::Parent(Pid::try_from(pid).map_err(|_| Errno::EOVERFLOW)?) })
 }
 
+/// Bounds the number of places that threads allocate from, which glibc calls arenas (`mallopt(3)`).
+#[cfg(target_env = "gnu")]
+pub(crate) fn bound_arenas(most: i32) {
+    // SAFETY: no memory is passed; glibc takes its own lock. It cannot fail for a positive number.
+    unsafe { libc::mallopt(libc::M_ARENA_MAX, most) };
+}
+
 /// What `waitpid` found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reaped {

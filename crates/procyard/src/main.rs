@@ -39,6 +39,7 @@ fn main() -> ExitCode {
     procyard_host::enter();
     procyard_host::survive_file_size_limit();
     procyard_host::use_all_descriptors();
+    procyard_host::bound_allocator();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return misused(&error),

@@ -63,12 +63,12 @@ pub(crate) fn once_and_in_order(records: &[EventRecord], handles: &HashSet<Handl
 }
 
 /// Takes everything out of an inbox and acknowledges it. Whatever was told of a process was told once, here and with
-/// results each; what nobody looked at is here.
+/// results each; what nobody looked at is here. What somebody looked at may be announced after the answer that told of its
+/// end, and then comes the next time.
 pub(crate) async fn notices_once(worker: &Worker, started: &[Done]) {
     let unwatched = started.iter().filter(|done| done.command.kind == Kind::Unwatched);
     let mut due: HashSet<Handle> = unwatched.map(|done| done.handle).collect();
-    let known: HashSet<Handle> = started.iter().map(|done| done.handle).collect();
-    let (client, mut seen) = (&worker.of.client, Vec::new());
+    let client = &worker.of.client;
     let deadline = tokio::time::Instant::now() + crate::service::PATIENCE;
     loop {
         let query =
@@ -81,10 +81,11 @@ pub(crate) async fn notices_once(worker: &Worker, started: &[Done]) {
         for notification in page.notifications.into_iter().map(|shown| shown.notification) {
             due.remove(&notification.process_id);
             worker.tally.call("acknowledge", || client.acknowledge(notification.id)).await;
-            seen.push(notification);
+            worker.seen.lock().unwrap().push(notification);
         }
     }
-    once(&seen, &known);
+    let known = worker.known.lock().unwrap();
+    once(&worker.seen.lock().unwrap(), &known);
     once(&worker.told.lock().unwrap(), &known);
 }
 

@@ -25,6 +25,10 @@ pub(crate) struct Worker {
     pub(crate) tally: Arc<Tally>,
     /// Guards the news that came with results; held to add some.
     pub(crate) told: Mutex<Vec<Notification>>,
+    /// Guards the news that were taken out of the inbox; held to add some.
+    pub(crate) seen: Mutex<Vec<Notification>>,
+    /// Guards what was started here; held to add one.
+    pub(crate) known: Mutex<HashSet<Handle>>,
 }
 
 /// A command that was started.
@@ -35,7 +39,13 @@ pub(crate) struct Done {
 
 impl Worker {
     pub(crate) fn new(of: Loop, tally: &Arc<Tally>) -> Self {
-        Self { of, tally: Arc::clone(tally), told: Mutex::default() }
+        Self {
+            of,
+            tally: Arc::clone(tally),
+            told: Mutex::default(),
+            seen: Mutex::default(),
+            known: Mutex::default(),
+        }
     }
 
     fn client(&self) -> &Client {
@@ -73,6 +83,7 @@ impl Worker {
         let start = || self.client().start(&command.arguments, Some(&key));
         let started = self.tally.call(what, start).await;
         let handle = started.result.process_id;
+        self.known.lock().unwrap().insert(handle);
         if command.kind == Kind::Foreground {
             assert!(started.process.state.is_terminal(), "{started:?}");
         }

@@ -15,7 +15,7 @@ use crate::announced::notices_once;
 use crate::commands::Kind;
 use crate::jobs::Worker;
 use crate::measure::{Footprint, at_rest, busy, mib, on_disk};
-use crate::service::{Loop, Place, Service};
+use crate::service::{Place, Service};
 use crate::tally::Tally;
 
 /// Commands that are kept in each session.
@@ -24,8 +24,9 @@ const KEPT: usize = 40;
 /// How much more memory a service may have at any time than when it had been warm.
 const MEMORY: u64 = 16 << 20;
 
-/// The most threads: those that block come with the load and go when they had nothing to do for a while.
-const THREADS: usize = 128;
+/// The most threads: those that block come with the load, more of them on a busy machine, and go when they had nothing to do for a
+/// while.
+const THREADS: usize = 256;
 
 /// More than an event and its notice weigh in a journal.
 const RECORD: u64 = 2048;
@@ -52,16 +53,18 @@ struct Sample {
     started: usize,
 }
 
-async fn round(service: &Service, loops: &[Loop], tally: &Arc<Tally>, first: usize) -> usize {
+async fn round(service: &Service, staying: &[Worker], tally: &Arc<Tally>, first: usize) -> usize {
     let passing = service.session(1).await;
-    let workers: Vec<_> = loops.iter().chain(&passing).map(|one| Worker::new(one.clone(), tally)).collect();
+    let session = passing[0].session;
+    let passing: Vec<_> = passing.into_iter().map(|one| Worker::new(one, tally)).collect();
+    let workers: Vec<_> = staying.iter().chain(&passing).collect();
     join_all(workers.iter().enumerate().map(async |(place, worker)| {
         let numbers = (0..COMMANDS).map(|command| first + place * COMMANDS + command);
         let started = join_all(numbers.map(|number| worker.carry_out(Kind::of(number), number))).await;
         notices_once(worker, &started).await;
     }))
     .await;
-    service.admin().close_session(passing[0].session).await.unwrap();
+    service.admin().close_session(session).await.unwrap();
     workers.len() * COMMANDS
 }
 
@@ -70,13 +73,13 @@ async fn soaked(length: Duration) {
     let load = busy().await;
     let service = place.serve().await;
     let (pid, tally) = (service.pid(), Arc::new(Tally::default()));
-    let mut loops = Vec::new();
+    let mut workers = Vec::new();
     for _ in 0..SESSIONS {
-        loops.extend(service.session(CLIENTS).await);
+        workers.extend(service.session(CLIENTS).await.into_iter().map(|one| Worker::new(one, &tally)));
     }
     let (began, mut samples, mut started) = (Instant::now(), Vec::new(), 0);
     while began.elapsed() < length || samples.len() < 3 {
-        started += round(&service, &loops, &tally, started).await;
+        started += round(&service, &workers, &tally, started).await;
         // Its own sessions are removed every six hours; a person does not wait for that.
         place.collect().await;
         let footprint = at_rest(pid, SESSIONS).await;
