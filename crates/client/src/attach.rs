@@ -124,3 +124,23 @@ fn refused(error: Error) -> ClientError {
         error => broken(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{CloseCode, CloseFrame, CutOff, understood};
+
+    #[test]
+    fn a_farewell_is_understood_by_its_reason_and_else_by_its_code() {
+        for (code, reason, why) in [
+            (CloseCode::Away, "loop_closed", Some(CutOff::LoopClosed)),
+            (CloseCode::Away, "session_closed", Some(CutOff::SessionClosed)),
+            (CloseCode::Away, "removed", Some(CutOff::Removed)),
+            (CloseCode::Away, "the service is being shut down", Some(CutOff::ShuttingDown)),
+            (CloseCode::Error, "gap", Some(CutOff::Gap)),
+            (CloseCode::Error, "of tomorrow", Some(CutOff::Unavailable)),
+            (CloseCode::Normal, "the process has ended", None),
+        ] {
+            assert_eq!(understood(&CloseFrame { code, reason: reason.into() }), why, "{code} {reason}");
+        }
+    }
+}

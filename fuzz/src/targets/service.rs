@@ -12,7 +12,7 @@ use procyard_api::http::{ContainmentReport, QuotaReport};
 use procyard_core::{Handle, LifecycleEvent, Limits, Owner, SessionId};
 use procyard_journal::{Journal, JournalError, NotificationKind, NotificationRecord};
 use procyard_server::http::{
-    Connector, HostError, HostedSession, Listener, ServiceError, ServiceOptions, SessionHost, serve,
+    Connector, HostError, HostedSession, Left, Listener, ServiceError, ServiceOptions, SessionHost, serve,
 };
 use procyard_store::{Dir, FsDir};
 use procyard_supervisor::{

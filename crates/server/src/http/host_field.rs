@@ -38,7 +38,9 @@ fn reads(value: &HeaderValue) -> bool {
     }
     let Ok(authority) = Authority::try_from(value) else { return false };
     let text = authority.as_str();
-    let port = text.strip_prefix(authority.host()).and_then(|rest| rest.strip_prefix(':').or(rest.is_empty().then_some("")));
+    let port = text
+        .strip_prefix(authority.host())
+        .and_then(|rest| rest.strip_prefix(':').or(rest.is_empty().then_some("")));
     !text.contains('@') && port.is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
