@@ -25,9 +25,22 @@ pub(crate) async fn close_loop(shared: &Arc<Shared>, owner: Owner) -> Result<usi
         registry.closed_loops.insert(owner);
         registry.of(owner).filter(|entry| !entry.is_terminal()).collect()
     };
+    let views = ViewsEnd { shared, owner };
     end_all(shared, living, StopKind::Terminate, Requester::Owner, shared.limits.graceful_shutdown).await;
     let_services_take(shared).await;
-    shared.views.close(owner);
+    drop(views);
     // Slots, not records: a start that was admitted just before has one and may have no record yet.
     Ok(usize::try_from(shared.registry().ledger.running_of(owner)).unwrap_or(usize::MAX))
+}
+
+/// Ends the views of a loop that is being closed, also where nobody waits for that any more.
+struct ViewsEnd<'s> {
+    shared: &'s Shared,
+    owner: Owner,
+}
+
+impl Drop for ViewsEnd<'_> {
+    fn drop(&mut self) {
+        self.shared.views.close(self.owner);
+    }
 }

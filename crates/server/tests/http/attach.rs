@@ -67,9 +67,9 @@ async fn bytes_go_both_ways_and_the_end_is_told() {
     // An end of file is typed, twice within a line. A real terminal heeds the key, this one shows it.
     socket.send(Message::Text(json!({"type": "eof"}).to_string().into())).await.unwrap();
     assert_eq!(bytes(&mut socket, 2).await, [4, 4]);
-    scene.host.runner.last().unwrap().exit(0).await;
+    assert_eq!(scene.post(&token, &format!("/v1/processes/{process}/kill"), &json!({})).await.status, 200);
     let ended = told(&mut socket).await;
-    assert_eq!(ended, json!({"type": "ended", "state": "exited", "exit_code": 0, "total_bytes": 200_002}));
+    assert_eq!(ended, json!({"type": "ended", "state": "killed", "total_bytes": 200_002}));
     match next(&mut socket).await {
         Message::Close(Some(frame)) => assert_eq!(frame.code, CloseCode::Normal),
         other => panic!("{other:?}"),
@@ -121,6 +121,12 @@ async fn an_attachment_begins_where_it_is_asked_to() {
     scene.ended(&token, &process).await;
     let mut socket = attach(&scene, &token, &process, "?cursor=7").await.unwrap();
     assert!(bytes(&mut socket, 100).await.starts_with(b"line 1\n"));
+    let all = scene.start_with(&token, &json!({"command": "hello", "tty": true})).await;
+    scene.ended(&token, &all).await;
+    let mut socket = attach(&scene, &token, &all, "?cursor=0").await.unwrap();
+    assert_eq!(bytes(&mut socket, 6).await, b"hello\n");
+    let ended = told(&mut socket).await;
+    assert_eq!(ended, json!({"type": "ended", "state": "exited", "exit_code": 0, "total_bytes": 6}));
     assert_eq!(attach(&scene, &token, &process, "?cursor=9999999").await.err(), Some(416));
     assert_eq!(attach(&scene, &token, &process, "?x=1").await.err(), Some(400));
     assert_eq!(attach(&scene, &token, "AAECAwQFBgcICQoLDA0ODw", "").await.err(), Some(404));

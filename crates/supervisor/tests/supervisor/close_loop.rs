@@ -109,8 +109,11 @@ async fn a_caller_that_goes_away_cancels_no_stop() {
     let yard = Yard::new(Script::new().on_terminate(Reaction::Ignore)).await;
     yard.start(options()).await;
     let played = yard.runner.last().unwrap();
+    let mut view = yard.supervisor.subscribe(owner(1)).unwrap();
     let closing = yard.supervisor.close_loop(owner(1));
     assert!(tokio::time::timeout(Duration::from_millis(1), closing).await.is_err());
+    let shown = async { while view.next().await.is_some() {} };
+    tokio::time::timeout(DEADLINE, shown).await.expect("its view ends all the same");
     tokio::time::timeout(DEADLINE, played.ended()).await.expect("it is killed after its grace");
 }
 
