@@ -44,7 +44,7 @@ impl Service {
             let rest = std::thread::spawn(move || std::io::read_to_string(stderr).unwrap());
             (String::from_utf8(line).unwrap(), rest)
         });
-        assert!(ready.contains("ready on"), "{ready}");
+        assert!(ready.contains("ready"), "{ready}");
         Self { running, ready, rest, socket: scene.data_dir().join("procyard.sock") }
     }
 
