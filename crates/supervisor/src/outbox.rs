@@ -402,7 +402,7 @@ mod tests {
         assert_eq!(*numbers.taken.lock().unwrap(), [0]);
         // Nothing came after all.
         let coming = outbox.coming();
-        let (_, ()) = tokio::join!(outbox.flushed(), async { drop(coming) });
+        let ((), ()) = tokio::join!(outbox.flushed(), async { drop(coming) });
         stop.cancel();
         delivering.await.unwrap();
     }

@@ -174,7 +174,7 @@ async fn an_attachment_is_told_whether_its_loop_or_its_session_was_closed() {
         assert_eq!(said["error"]["code"], json!("supervisor_shutting_down"));
         match next(&mut socket).await {
             Message::Close(Some(frame)) => {
-                assert_eq!((frame.code, &*frame.reason), (CloseCode::Away, reason))
+                assert_eq!((frame.code, &*frame.reason), (CloseCode::Away, reason));
             }
             other => panic!("{other:?}"),
         }
