@@ -65,8 +65,8 @@ async fn its_view_ends_though_the_journal_takes_nothing() {
     let mut view = yard.supervisor.subscribe(owner(1)).unwrap();
     yard.start(options()).await;
     let closing = tokio::time::timeout(DEADLINE, yard.supervisor.close_loop(owner(1)));
-    assert_eq!(closing.await.expect("a journal delays nobody for long").unwrap(), 0);
-    assert_eq!(view.next().await, None);
+    assert_eq!(closing.await.expect("a journal delays nobody").unwrap(), 0);
+    assert_eq!(tokio::time::timeout(DEADLINE, view.next()).await.expect("it ends"), None);
 }
 
 #[tokio::test(start_paused = true)]
