@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
 use hyper::header::AUTHORIZATION;
 use procyard_api::http::{AttachCommand, AttachQuery, AttachReport};
-use procyard_core::{ErrorCode, Handle};
+use procyard_core::Handle;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
@@ -99,9 +99,8 @@ impl Attachment {
 
 /// What the service means by going away (RFC 6455, section 7.4.1); nothing of a farewell because the process has ended.
 fn understood(farewell: &CloseFrame) -> Option<CutOff> {
-    let gone = farewell.reason == ErrorCode::NotFound.as_str();
     match farewell.code {
-        CloseCode::Away if gone => Some(CutOff::SessionClosed),
+        CloseCode::Away | CloseCode::Error if let Some(said) = CutOff::parse(&farewell.reason) => Some(said),
         CloseCode::Away => Some(CutOff::ShuttingDown),
         CloseCode::Error => Some(CutOff::Unavailable),
         _ => None,
@@ -123,5 +122,25 @@ fn refused(error: Error) -> ClientError {
             ClientError::of_answer(answer.status().as_u16(), None, body)
         }
         error => broken(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CloseCode, CloseFrame, CutOff, understood};
+
+    #[test]
+    fn a_farewell_is_understood_by_its_reason_and_else_by_its_code() {
+        for (code, reason, why) in [
+            (CloseCode::Away, "loop_closed", Some(CutOff::LoopClosed)),
+            (CloseCode::Away, "session_closed", Some(CutOff::SessionClosed)),
+            (CloseCode::Away, "removed", Some(CutOff::Removed)),
+            (CloseCode::Away, "the service is being shut down", Some(CutOff::ShuttingDown)),
+            (CloseCode::Error, "gap", Some(CutOff::Gap)),
+            (CloseCode::Error, "of tomorrow", Some(CutOff::Unavailable)),
+            (CloseCode::Normal, "the process has ended", None),
+        ] {
+            assert_eq!(understood(&CloseFrame { code, reason: reason.into() }), why, "{code} {reason}");
+        }
     }
 }

@@ -14,9 +14,12 @@ pub enum CutOff {
         "the service was stopped, and everything that ran was ended in order; its records are there when it is started again"
     )]
     ShuttingDown,
-    /// The session has ended, or the loop was closed.
-    #[error("the session or the loop was closed, and everything in it was ended")]
+    /// The session has ended.
+    #[error("the session was closed, and everything in it was ended")]
     SessionClosed,
+    /// The loop was closed.
+    #[error("the loop was closed, and everything that it ran was ended")]
+    LoopClosed,
     /// There is no such process any more.
     #[error("the record of the process was removed")]
     Removed,
@@ -29,11 +32,12 @@ pub enum CutOff {
 }
 
 impl CutOff {
-    /// From the word of a trailer.
+    /// From the word of a trailer or of a farewell.
     pub(crate) fn parse(word: &str) -> Option<Self> {
         Some(match word {
             "shutting_down" => Self::ShuttingDown,
             "session_closed" => Self::SessionClosed,
+            "loop_closed" => Self::LoopClosed,
             "removed" => Self::Removed,
             "gap" => Self::Gap,
             "unavailable" => Self::Unavailable,
@@ -46,7 +50,7 @@ impl CutOff {
         let say = |code| PublicError::new(code, self.to_string()).effects(Effects::Started);
         match self {
             Self::ShuttingDown => say(ErrorCode::SupervisorShuttingDown),
-            Self::SessionClosed | Self::Removed => say(ErrorCode::NotFound),
+            Self::SessionClosed | Self::LoopClosed | Self::Removed => say(ErrorCode::NotFound),
             Self::Gap => say(ErrorCode::CursorGap),
             Self::Unavailable => say(ErrorCode::StorageUnavailable).retryable(),
         }
@@ -58,6 +62,7 @@ impl From<StreamEndReason> for CutOff {
         match reason {
             StreamEndReason::ShuttingDown => Self::ShuttingDown,
             StreamEndReason::SessionClosed => Self::SessionClosed,
+            StreamEndReason::LoopClosed => Self::LoopClosed,
             StreamEndReason::Unavailable => Self::Unavailable,
         }
     }

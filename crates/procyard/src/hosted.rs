@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use procyard_host::{HostOptions, HostRunner};
 use procyard_journal::{Journal, JournalError};
 use procyard_manifest::SessionError;
 use procyard_runner::{Runner as _, RunnerResolver};
-use procyard_server::http::{HostError, HostedSession, SessionHost};
+use procyard_server::http::{HostError, HostedSession, Left, SessionHost};
 use procyard_supervisor::{RestoreReport, Sessions, Supervisor};
 use procyard_tools::{Toolbox, ToolboxOptions};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -92,6 +93,8 @@ pub(crate) struct Host {
     /// Cancelled when no session is to be opened any more.
     ending: CancellationToken,
     unproven: Unproven,
+    /// Records that the disk did not take, of all sessions that were ended.
+    unsaved: AtomicUsize,
     /// Those that did not open again, and why. Held for a look or a change.
     unopened: Mutex<BTreeMap<SessionId, String>>,
 }
@@ -110,6 +113,7 @@ impl Host {
         fs::create_dir_all(data_dir.join(OPEN)).context("the data directory cannot be used")?;
         Ok(Self {
             unproven: Unproven::new(data_dir.clone()),
+            unsaved: AtomicUsize::default(),
             unopened: Mutex::default(),
             data_dir,
             configured,
@@ -198,7 +202,9 @@ impl Host {
             let taken = hosted.session.lock().unwrap_or_else(PoisonError::into_inner).take();
             async move {
                 if let Some((open, _place)) = taken {
-                    self.unproven.remember(session, open.close_within(grace).await.1);
+                    let (_root, closed) = open.close_within(grace).await;
+                    self.unproven.remember(session, closed.failed.len());
+                    self.unsaved.fetch_add(closed.unsaved, Ordering::Relaxed);
                 }
             }
         };
@@ -286,7 +292,7 @@ impl SessionHost for Host {
         survivors.ok_or(HostError::NotFound)
     }
 
-    async fn close_all(&self) -> usize {
+    async fn close_all(&self) -> Left {
         // Those that are being opened are open now or never.
         self.ending.cancel();
         self.openings.close();
@@ -295,7 +301,7 @@ impl SessionHost for Host {
         join_all(open.into_iter().map(|session| self.end(session))).await;
         // Those that somebody else is closing, too.
         self.open.all_closed().await;
-        self.unproven.total().await
+        Left { unproven: self.unproven.total().await, unsaved: self.unsaved.load(Ordering::Relaxed) }
     }
 
     fn unopened(&self) -> Vec<(SessionId, String)> {

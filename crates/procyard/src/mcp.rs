@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use procyard_core::Handle;
+use procyard_server::http::Left;
 use procyard_server::{serve_mcp, stdio};
 use procyard_tools::{Dialect, Toolbox, ToolboxOptions};
 use tokio_util::sync::CancellationToken;
@@ -73,7 +74,7 @@ async fn serve(options: McpOptions) -> anyhow::Result<()> {
     let surface = Dialect::from(options.dialect).over(Arc::new(toolbox));
     let served = serve_mcp(surface, read, write, stop).await;
     enough.cancel();
-    let (root, survivors) = session.close().await;
+    let (root, closed) = session.close().await;
     // Whoever wants the session next waits for it, and for nothing else.
     drop(root);
     match collecting.await {
@@ -88,7 +89,8 @@ async fn serve(options: McpOptions) -> anyhow::Result<()> {
         Err(_) => {}
     }
     served?;
-    anyhow::ensure!(survivors == 0, "{survivors} commands could not be proven gone");
+    let left = Left { unproven: closed.failed.len(), unsaved: closed.unsaved };
+    anyhow::ensure!(left.is_nothing(), "{left}");
     Ok(())
 }
 

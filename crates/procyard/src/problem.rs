@@ -77,8 +77,10 @@ fn known(cause: &(dyn Error + 'static)) -> Option<PublicError> {
     } else if let Some(error) = cause.downcast_ref::<ServiceError>() {
         match error {
             ServiceError::AdminToken(_) | ServiceError::Tokens(_) => said(ErrorCode::InvalidSettings),
-            ServiceError::Survivors(_) => {
-                Some(PublicError::new(ErrorCode::TeardownFailed, "").effects(Effects::Started))
+            ServiceError::Left(left) => {
+                let proven = left.unproven == 0;
+                let code = if proven { ErrorCode::StorageUnavailable } else { ErrorCode::TeardownFailed };
+                Some(PublicError::new(code, "").effects(Effects::Started))
             }
             _ => said(ErrorCode::Internal),
         }

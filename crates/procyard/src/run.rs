@@ -56,13 +56,13 @@ async fn supervise(options: RunOptions, voice: Voice) -> anyhow::Result<u8> {
     let host = options.limits.of_runner(&configured.config);
     let session = Session::open(&data_dir, Which::New, None, Keep::Nothing, &configured, host).await?;
     let outcome = attend(&session, &options, &configured, signals, voice).await;
-    let (root, survivors) = session.close().await;
+    let (root, closed) = session.close().await;
     // Nobody can ask for it any more. What cannot be removed is removed with other ended sessions.
     let removed = tokio::task::spawn_blocking(move || root.remove(&data_dir)).await;
     if let Ok(Err(error)) = removed {
         tracing::warn!(%error, "the session of this run could not be removed");
     }
-    if survivors > 0 {
+    if !closed.failed.is_empty() {
         voice.note("some processes could not be proven gone");
     }
     outcome

@@ -30,7 +30,8 @@ pub(crate) const SOCKET: &str = "procyard.sock";
 const ADMIN_TOKEN: &str = "admin.token";
 const TOKENS: &str = "tokens";
 
-/// Serves until SIGTERM, SIGINT or SIGHUP; then ends everything in order and exits 0.
+/// Serves until SIGTERM, SIGINT or SIGHUP; then ends everything in order and exits 0, or with a fault where something could
+/// not be proven gone or recorded.
 pub(crate) async fn serve(options: ServeOptions) -> ExitCode {
     let voice = Voice::of(options.json);
     match run(&options, voice).await {
@@ -65,10 +66,8 @@ async fn run(options: &ServeOptions, voice: Voice) -> anyhow::Result<()> {
     tokio::select! {
         reopened = host.reopen() => reopened?,
         () = stop.cancelled() => {
-            return match host.close_all().await {
-                0 => Ok(()),
-                survivors => Err(ServiceError::Survivors(survivors).into()),
-            };
+            let left = host.close_all().await;
+            return if left.is_nothing() { Ok(()) } else { Err(ServiceError::Left(left).into()) };
         }
     }
 

@@ -13,7 +13,7 @@ use procyard_host::{HostError, HostOptions, HostRunner, TierChoice};
 use procyard_journal::Journal;
 use procyard_manifest::{AnchorSettings, Ceilings, SessionRoot};
 use procyard_runner::{Runner, RunnerError, RunnerErrorKind, RunnerResolver};
-use procyard_supervisor::{RestoreReport, Services, Supervisor};
+use procyard_supervisor::{RestoreReport, Services, ShutdownReport, Supervisor};
 
 use crate::config::Effective;
 use crate::journal::{close_journal, open_journal, services_over};
@@ -135,14 +135,14 @@ impl Session {
     }
 
     /// Stops everything within what a client gives a server that it has left.
-    pub(crate) async fn close(self) -> (SessionRoot, usize) {
+    pub(crate) async fn close(self) -> (SessionRoot, ShutdownReport) {
         let grace = CLOSE_GRACE.min(self.supervisor.limits().graceful_shutdown);
         self.close_within(grace).await
     }
 
     /// Stops everything, with so long between terminate and kill. Gives the session's directory back, still locked, and
-    /// says how many trees could not be proven empty.
-    pub(crate) async fn close_within(self, grace: Duration) -> (SessionRoot, usize) {
+    /// says what was stopped and what could not be done.
+    pub(crate) async fn close_within(self, grace: Duration) -> (SessionRoot, ShutdownReport) {
         let report = self.supervisor.shutdown_within(grace).await;
         // What cannot be ended keeps its guardian, which holds the session's lock and goes on; this program does not
         // wait for that.
@@ -152,7 +152,7 @@ impl Session {
         if let Some(journal) = self.journal {
             close_journal(journal).await;
         }
-        (self.root, report.failed.len())
+        (self.root, report)
     }
 }
 

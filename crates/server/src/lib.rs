@@ -70,6 +70,7 @@ mod presence;
 mod reports;
 mod resources;
 mod results;
+mod stamped_ids;
 mod tasks;
 mod turns;
 

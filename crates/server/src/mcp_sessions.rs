@@ -23,6 +23,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::presence::Presence;
+use crate::stamped_ids;
 
 /// How many sessions there may be, and for how long.
 #[derive(Debug, Clone, Copy)]
@@ -70,10 +71,13 @@ struct Entry {
 
 /// A request whose answer is not delivered yet.
 struct Call {
+    /// What its client calls it.
     request: RequestId,
+    /// What the SDK calls it.
+    stamped: RequestId,
     presence: Presence,
-    /// Its answer was written to a stream.
-    answered: bool,
+    /// Its answer was written to a stream, or it was cancelled and gets none: its client may use the id again.
+    over: bool,
     /// The number by which the client names the stream when it resumes it; known from the first event on.
     stream: Option<u64>,
     /// How often the stream was resumed. Of several connections that carried it only the last one counts.
@@ -90,6 +94,17 @@ impl Book {
         if let Some(entry) = self.entries().get_mut(id) {
             entry.used = Instant::now();
         }
+    }
+
+    /// The request that its client has cancelled under this id, as the SDK knows it; `None` where none is under way in a
+    /// session that there is.
+    fn cancelled(&self, session: &SessionId, request: &RequestId) -> Option<RequestId> {
+        let mut entries = self.entries();
+        let Some(entry) = entries.get_mut(session) else { return Some(request.clone()) };
+        let mut calls = entry.calls.values_mut().filter(|call| !call.over);
+        let call = calls.find(|call| call.request == *request)?;
+        call.over = true;
+        Some(call.stamped.clone())
     }
 
     /// A stream is open from now on, of a call where the key and the connection of one are given.
@@ -122,7 +137,7 @@ impl Sessions {
     pub(crate) fn is_answering(&self, session: &str, request: &RequestId) -> bool {
         let entries = self.book.entries();
         let calls = entries.get(session).into_iter().flat_map(|entry| entry.calls.values());
-        calls.filter(|call| !call.answered).any(|call| call.request == *request)
+        calls.filter(|call| !call.over).any(|call| call.request == *request)
     }
 
     /// Whether there is none.
@@ -155,7 +170,7 @@ impl Sessions {
         for (id, entry) in self.book.entries().iter_mut() {
             entry.calls.retain(|_, call| match call.absent_since.map(|since| since + self.limits.absence) {
                 Some(due) if due <= now => {
-                    left.push((id.clone(), call.request.clone()));
+                    left.push((id.clone(), call.stamped.clone()));
                     false
                 }
                 Some(due) => {
@@ -247,9 +262,16 @@ impl SessionManager for Sessions {
             if let Some(entry) = self.book.entries().get_mut(id) {
                 let key = entry.next;
                 entry.next += 1;
-                let request = request.id.clone();
-                let waiting =
-                    Call { request, presence, answered: false, stream: None, resumed: 0, absent_since: None };
+                let stamped = stamped_ids::stamped(key, &request.id);
+                let waiting = Call {
+                    request: std::mem::replace(&mut request.id, stamped.clone()),
+                    stamped,
+                    presence,
+                    over: false,
+                    stream: None,
+                    resumed: 0,
+                    absent_since: None,
+                };
                 entry.calls.insert(key, waiting);
                 call = Some((key, 0));
             }
@@ -263,9 +285,16 @@ impl SessionManager for Sessions {
     async fn accept_message(
         &self,
         id: &SessionId,
-        message: ClientJsonRpcMessage,
+        mut message: ClientJsonRpcMessage,
     ) -> Result<(), SessionsError> {
         self.book.touch(id);
+        if let ClientJsonRpcMessage::Notification(notification) = &mut message
+            && let ClientNotification::CancelledNotification(cancelled) = &mut notification.notification
+            && let Some(request) = &cancelled.params.request_id
+        {
+            let Some(stamped) = self.book.cancelled(id, request) else { return Ok(()) };
+            cancelled.params.request_id = Some(stamped);
+        }
         Ok(self.inner.accept_message(id, message).await?)
     }
 
@@ -300,7 +329,7 @@ impl SessionManager for Sessions {
     }
 }
 
-/// Whether a message is the answer to this request.
+/// Whether a message is the answer to the request that the SDK calls so.
 fn answers(message: &ServerJsonRpcMessage, request: &RequestId) -> bool {
     match message {
         ServerJsonRpcMessage::Response(response) => response.id == *request,
@@ -331,7 +360,7 @@ impl Open {
                 self.book.entries().get_mut(&self.id).and_then(|entry| entry.calls.get_mut(&key))
         {
             call.stream = call.stream.or(stream);
-            call.answered |= event.message.as_deref().is_some_and(|message| answers(message, &call.request));
+            call.over |= event.message.as_deref().is_some_and(|message| answers(message, &call.stamped));
         }
     }
 }
@@ -355,7 +384,7 @@ impl Drop for Open {
     }
 }
 
-/// A stream whose end is noticed, by whatever it comes.
+/// A stream whose end is noticed, by whatever it comes, and which calls requests as their client does.
 struct Watched {
     stream: Pin<Box<dyn Stream<Item = ServerSseMessage> + Send + Sync>>,
     open: Open,
@@ -365,12 +394,89 @@ impl Stream for Watched {
     type Item = ServerSseMessage;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<ServerSseMessage>> {
-        let polled = self.stream.as_mut().poll_next(context);
-        match &polled {
-            Poll::Ready(Some(event)) => self.open.saw(event),
+        let mut polled = self.stream.as_mut().poll_next(context);
+        match &mut polled {
+            Poll::Ready(Some(event)) => {
+                self.open.saw(event);
+                event.message.iter_mut().for_each(stamped_ids::restore);
+            }
             Poll::Ready(None) => self.open.ended = true,
             Poll::Pending => {}
         }
         polled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::StreamExt as _;
+    use rmcp::transport::Transport as _;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn message<T: serde::de::DeserializeOwned>(value: Value) -> T {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn answer(id: &Value, marked: u64) -> ServerJsonRpcMessage {
+        message(json!({"jsonrpc": "2.0", "id": id, "result": {"marked": marked}}))
+    }
+
+    /// The first message of a stream that has one; null at its end.
+    async fn answered(stream: impl Stream<Item = ServerSseMessage>) -> Value {
+        let messages = stream.filter_map(async |event| event.message);
+        let first = std::pin::pin!(messages).next().await;
+        first.map_or(Value::Null, |message| serde_json::to_value(&*message).unwrap())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_answer_goes_to_the_request_that_it_answers_whatever_the_client_calls_them() {
+        let second = Duration::from_secs(1);
+        let sessions = Sessions::new(SessionLimits { most: 1, idle: second, absence: second });
+        let (id, mut sdk) = sessions.create_session().await.unwrap();
+        let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-06-18",
+            "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}});
+        let (greeted, ()) = tokio::join!(sessions.initialize_session(&id, message(hello)), async {
+            sdk.receive().await.unwrap();
+            sdk.send(answer(&json!(0), 0)).await.unwrap();
+        });
+        greeted.unwrap();
+        let ping = || message(json!({"jsonrpc": "2.0", "id": "x", "method": "ping"}));
+        let x = RequestId::String("x".into());
+
+        // Two at the same time.
+        let mut asked = Vec::new();
+        let mut streams = Vec::new();
+        for _ in 0..2 {
+            streams.push(Box::pin(sessions.create_stream(&id, ping()).await.unwrap()));
+            asked.push(serde_json::to_value(sdk.receive().await.unwrap()).unwrap()["id"].clone());
+        }
+        assert_ne!(asked[0], asked[1]);
+        sdk.send(answer(&asked[1], 1)).await.unwrap();
+        let told = answered(streams.pop().unwrap()).await;
+        assert_eq!((&told["id"], &told["result"]["marked"]), (&json!("x"), &json!(1)));
+
+        // One that is cancelled, answered all the same, and meanwhile asked again.
+        assert!(sessions.is_answering(&id, &x));
+        let cancel =
+            json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "x"}});
+        sessions.accept_message(&id, message(cancel.clone())).await.unwrap();
+        assert!(!sessions.is_answering(&id, &x), "its id is free");
+        let cancelled = serde_json::to_value(sdk.receive().await.unwrap()).unwrap();
+        assert_eq!(cancelled["params"]["requestId"], asked[0]);
+        assert_eq!(answered(streams.pop().unwrap()).await, Value::Null, "it gets no answer");
+        let again = sessions.create_stream(&id, ping()).await.unwrap();
+        let third = serde_json::to_value(sdk.receive().await.unwrap()).unwrap()["id"].clone();
+        sdk.send(answer(&asked[0], 0)).await.unwrap();
+        sdk.send(answer(&third, 3)).await.unwrap();
+        let told = answered(again).await;
+        assert_eq!((&told["id"], &told["result"]["marked"]), (&json!("x"), &json!(3)));
+
+        // Nothing is under way that this could cancel, so that the SDK never hears of it.
+        sessions.accept_message(&id, message(cancel)).await.unwrap();
+        let _last = sessions.create_stream(&id, ping()).await.unwrap();
+        let next = serde_json::to_value(sdk.receive().await.unwrap()).unwrap();
+        assert_eq!(next["method"], "ping");
     }
 }

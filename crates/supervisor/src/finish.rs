@@ -170,6 +170,8 @@ pub(crate) async fn terminalise(
         }
     }
     release_lease(entry);
+    // From here on it is seen to have ended: whoever then waits for what is announced of that waits for this, too.
+    let _coming = (shared.events.coming(), shared.notices.coming());
     if !entry.course.end(state) {
         error!(handle = ?entry.handle, "a process was ended twice; its first end stands");
     }
@@ -247,7 +249,8 @@ async fn save_terminal(
     false
 }
 
-/// Goes on saving a terminal manifest until the disk takes it or the session ends; only then is it announced.
+/// Goes on saving a terminal manifest until the disk takes it, for a last time when the session ends; only then is it
+/// announced.
 async fn save_late(
     shared: &Arc<Shared>,
     entry: &Arc<Entry>,
@@ -255,13 +258,11 @@ async fn save_late(
 ) {
     let mut pause = SAVE_PAUSE;
     loop {
-        tokio::select! {
-            () = tokio::time::sleep(pause) => pause = (pause * 2).min(SAVE_PAUSE_LAST),
-            () = shared.closed.cancelled() => {
-                error!(handle = ?entry.handle, "the session ends with a terminal manifest unsaved");
-                return;
-            }
-        }
+        let last = tokio::select! {
+            () = tokio::time::sleep(pause) => false,
+            () = shared.closed.cancelled() => true,
+        };
+        pause = (pause * 2).min(SAVE_PAUSE_LAST);
         let change = change.clone();
         let degraded = move |manifest: &mut Manifest| {
             change(manifest);
@@ -270,6 +271,10 @@ async fn save_late(
         // What is in memory is terminal already; what is on disk is what the change must start from.
         if shared.update(entry, Durability::Synced, degraded).await.is_ok() {
             announce(shared, entry);
+            return;
+        }
+        if last {
+            error!(handle = ?entry.handle, "the session ends with a terminal manifest unsaved");
             return;
         }
     }

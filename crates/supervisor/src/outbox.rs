@@ -45,9 +45,24 @@ struct Queue<T> {
     items: VecDeque<T>,
     /// One item is on its way.
     busy: bool,
+    /// How many are about to come.
+    coming: usize,
     /// How many items found no room since the records were looked through. Until then none is queued, so that their order
     /// stays.
     missed: u64,
+}
+
+/// Something that is about to be queued.
+pub(crate) struct Coming<'o, T>(&'o Outbox<T>);
+
+impl<T> Drop for Coming<'_, T> {
+    fn drop(&mut self) {
+        let mut queue = self.0.queue();
+        queue.coming -= 1;
+        if queue.is_idle() {
+            self.0.idle.notify_waiters();
+        }
+    }
 }
 
 /// An event, and the process whose manifest is marked once a completion is taken.
@@ -165,18 +180,24 @@ impl Courier<NoticeItem> for NoticeCourier {
 impl<T> Queue<T> {
     /// Whether everything was taken.
     fn is_idle(&self) -> bool {
-        self.items.is_empty() && !self.busy && self.missed == 0
+        self.items.is_empty() && !self.busy && self.coming == 0 && self.missed == 0
     }
 }
 
 impl<T> Outbox<T> {
     pub(crate) fn new() -> Self {
-        let queue = Mutex::new(Queue { items: VecDeque::new(), busy: false, missed: 0 });
+        let queue = Mutex::new(Queue { items: VecDeque::new(), busy: false, coming: 0, missed: 0 });
         Self { queue, wake: Notify::new(), idle: Notify::new() }
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue<T>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something is about to be queued: until what this gives is dropped, not everything was taken.
+    pub(crate) fn coming(&self) -> Coming<'_, T> {
+        self.queue().coming += 1;
+        Coming(self)
     }
 
     pub(crate) fn push(&self, item: T) {
@@ -359,6 +380,29 @@ mod tests {
         };
         outbox.flushed().await;
         assert_eq!(*numbers.taken.lock().unwrap(), (0..CAPACITY as u64 + 4).collect::<Vec<_>>());
+        stop.cancel();
+        delivering.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_about_to_come_is_waited_for_like_what_has_come() {
+        let outbox = Arc::new(Outbox::new());
+        let (numbers, stop) = (Arc::new(Numbers::default()), CancellationToken::new());
+        numbers.accepts.store(true, Ordering::SeqCst);
+        let delivering = {
+            let (outbox, numbers, stop) = (Arc::clone(&outbox), Arc::clone(&numbers), stop.clone());
+            tokio::spawn(async move { outbox.deliver(stop, numbers).await })
+        };
+        let coming = outbox.coming();
+        let mut flushed = std::pin::pin!(outbox.flushed());
+        assert!(tokio::time::timeout(Duration::from_secs(60), &mut flushed).await.is_err());
+        numbers.happen(&outbox, 1);
+        drop(coming);
+        flushed.await;
+        assert_eq!(*numbers.taken.lock().unwrap(), [0]);
+        // Nothing came after all.
+        let coming = outbox.coming();
+        let ((), ()) = tokio::join!(outbox.flushed(), async { drop(coming) });
         stop.cancel();
         delivering.await.unwrap();
     }

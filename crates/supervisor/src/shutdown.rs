@@ -21,6 +21,9 @@ pub struct ShutdownReport {
     pub stopped: usize,
     /// Processes whose trees could not be proven empty in time.
     pub failed: Vec<Handle>,
+    /// Processes that have ended and whose terminal manifests the disk does not take: a later supervisor of the session
+    /// calls them lost. Also of those that ended before the shutdown.
+    pub unsaved: usize,
 }
 
 /// Closes admission, stops all trees at the same time, proves all empty. Idempotent; bounded by grace, proof bound and
@@ -41,10 +44,7 @@ pub(crate) async fn shutdown(shared: &Arc<Shared>, kind: StopKind, grace: Durati
     }
     report.failed.sort_unstable();
     shared.tasks.close();
-    if shared.notifies() {
-        let flushed = async { tokio::join!(shared.events.flushed(), shared.notices.flushed()) };
-        let _ = tokio::time::timeout(SERVICES_GRACE, flushed).await;
-    }
+    let_services_take(shared).await;
     shared.closed.cancel();
     shared.views.close_all();
     let left: Vec<_> = shared.registry().entries.values().cloned().collect();
@@ -55,7 +55,22 @@ pub(crate) async fn shutdown(shared: &Arc<Shared>, kind: StopKind, grace: Durati
         // Actors have ended, everything else ends now.
         shared.tasks.wait().await;
     }
+    report.unsaved = unsaved(shared);
     report
+}
+
+/// Waits until the services have taken what is queued for them, or have had their time.
+pub(crate) async fn let_services_take(shared: &Shared) {
+    if shared.notifies() {
+        let flushed = async { tokio::join!(shared.events.flushed(), shared.notices.flushed()) };
+        let _ = tokio::time::timeout(SERVICES_GRACE, flushed).await;
+    }
+}
+
+/// How many have ended without a saved record of that: what is saved is announced.
+fn unsaved(shared: &Shared) -> usize {
+    let registry = shared.registry();
+    registry.entries.values().filter(|entry| entry.is_terminal() && !entry.record().announced).count()
 }
 
 /// Ends what is left when the last handle of a supervisor was dropped without a shutdown: trees are killed, and then

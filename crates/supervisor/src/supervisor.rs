@@ -317,9 +317,10 @@ impl Supervisor {
         crate::transfer::transfer(&self.shared, from, to).await
     }
 
-    /// Ends one loop: refuses its further calls, for good, and stops and proves empty all that it runs. How many of its
-    /// processes are not proven gone: until that is zero, call it again. What it retained stays on disk until it is
-    /// evicted, and can be given to another loop. Bounded as a shutdown is; cancelling it cancels no stop.
+    /// Ends one loop: refuses its further calls, for good, and stops and proves empty all that it runs. Its live views show
+    /// these ends, and then end themselves. How many of its processes are not proven gone: until that is zero, call it again.
+    /// What it retained stays on disk until it is evicted, and can be given to another loop. Bounded as a shutdown is;
+    /// cancelling it cancels no stop.
     pub async fn close_loop(&self, owner: Owner) -> Result<usize, SupervisorError> {
         crate::close_loop::close_loop(&self.shared, owner).await
     }

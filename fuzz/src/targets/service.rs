@@ -12,7 +12,7 @@ use procyard_api::http::{ContainmentReport, QuotaReport};
 use procyard_core::{Handle, LifecycleEvent, Limits, Owner, SessionId};
 use procyard_journal::{Journal, JournalError, NotificationKind, NotificationRecord};
 use procyard_server::http::{
-    Connector, HostError, HostedSession, Listener, ServiceError, ServiceOptions, SessionHost, serve,
+    Connector, HostError, HostedSession, Left, Listener, ServiceError, ServiceOptions, SessionHost, serve,
 };
 use procyard_store::{Dir, FsDir};
 use procyard_supervisor::{
@@ -158,13 +158,13 @@ impl SessionHost for Host {
         closing.journal.close();
         Ok(report.failed.len())
     }
-    async fn close_all(&self) -> usize {
+    async fn close_all(&self) -> Left {
         let ids: Vec<_> = self.open.lock().expect("nobody panics with it").keys().copied().collect();
-        let mut failed = 0;
+        let mut unproven = 0;
         for id in ids {
-            failed += self.close(id).await.unwrap_or_default();
+            unproven += self.close(id).await.unwrap_or_default();
         }
-        failed
+        Left { unproven, ..Left::default() }
     }
     fn unopened(&self) -> Vec<(SessionId, String)> {
         Vec::new()

@@ -128,8 +128,10 @@ pub struct LagNotice {
 pub enum StreamEndReason {
     /// The service is being shut down.
     ShuttingDown,
-    /// The session has ended, or the loop was closed.
+    /// The session has ended.
     SessionClosed,
+    /// The loop was closed: what it ran has ended, and that was sent.
+    LoopClosed,
     /// The journal cannot be read now: connect again with `Last-Event-ID`.
     Unavailable,
 }

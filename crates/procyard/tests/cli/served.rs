@@ -3,7 +3,9 @@
 use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::Command;
+use std::thread::JoinHandle;
 
+use nix::sys::signal::Signal;
 use procyard_api::BashArguments;
 use procyard_api::http::{CreateSession, SessionCreated};
 use procyard_client::Client;
@@ -17,6 +19,8 @@ pub(crate) struct Service {
     pub(crate) running: Running,
     /// The line that said so.
     pub(crate) ready: String,
+    /// Reads what it says on stderr after that.
+    rest: JoinHandle<String>,
     socket: PathBuf,
 }
 
@@ -31,17 +35,26 @@ impl Service {
     pub(crate) fn of(scene: &Scene, command: &mut Command) -> Self {
         let mut running = Running::spawn(command);
         let mut stderr = running.take_stderr();
-        let ready = within(move || {
+        let (ready, rest) = within(move || {
             let (mut line, mut byte) = (Vec::new(), [0]);
             while stderr.read(&mut byte).unwrap() > 0 && byte != *b"\n" {
                 line.push(byte[0]);
             }
             // What else it says is read, so that it never blocks.
-            std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
-            String::from_utf8(line).unwrap()
+            let rest = std::thread::spawn(move || std::io::read_to_string(stderr).unwrap());
+            (String::from_utf8(line).unwrap(), rest)
         });
-        assert!(ready.contains("ready on"), "{ready}");
-        Self { running, ready, socket: scene.data_dir().join("procyard.sock") }
+        assert!(ready.contains("ready"), "{ready}");
+        Self { running, ready, rest, socket: scene.data_dir().join("procyard.sock") }
+    }
+
+    /// Asks it to end, and gives its code with what it has said since it was ready.
+    #[track_caller]
+    pub(crate) fn terminate(mut self) -> (Option<i32>, String) {
+        self.running.signal(Signal::SIGTERM);
+        let status = self.running.end();
+        let Self { rest, .. } = self;
+        (status.code(), within(move || rest.join().unwrap()))
     }
 
     /// As the user of the service, who is the administrator.

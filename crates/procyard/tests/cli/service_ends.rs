@@ -32,6 +32,35 @@ fn a_service_that_is_terminated_ends_what_runs_and_the_next_one_has_the_records(
 }
 
 #[test]
+fn a_service_whose_disk_takes_no_records_says_how_many_are_lost_and_does_not_exit_as_if_all_were_well() {
+    for json in [false, true] {
+        let scene = Scene::new();
+        let mut command = scene.procyard_heeding_signals(["serve"]);
+        command.env("PROCYARD_LOG", "off");
+        let service = Service::of(&scene, if json { command.arg("--json") } else { &mut command });
+        let (created, client) = service.session();
+        let lost = [(); 2].map(|()| start(&client, "eval \"$RECORD\"; exec sleep 1000"));
+        start(&client, "eval \"$RECORD\"; exec sleep 1000");
+        scene.wait_for_records(3);
+        let session = scene.data_dir().join("sessions").join(created.session_id.to_string());
+        for handle in &lost {
+            // No file can take the place of a directory, whoever saves it.
+            let record = session.join(format!("{}.manifest.json", handle.reveal()));
+            std::fs::remove_file(&record).unwrap();
+            std::fs::create_dir(&record).unwrap();
+        }
+        let (code, said) = service.terminate();
+        assert_eq!((code, said.lines().count()), (Some(125), 1), "{said}");
+        assert!(said.contains("the records of 2 commands could not be saved"), "{said}");
+        if json {
+            let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+            assert_eq!(said["error"]["code"], "storage_unavailable", "{said}");
+        }
+        scene.assert_no_survivor();
+    }
+}
+
+#[test]
 fn a_service_that_is_killed_leaves_nobody_and_the_next_one_says_what_was_lost() {
     let scene = Scene::new();
     let mut service = Service::start(&scene, &[]);

@@ -1,6 +1,6 @@
 //! A process as a terminal over a `WebSocket` (RFC 6455).
 //!
-//! Output is read as fast as the client takes it, and input is taken as fast as the process reads it: neither is buffered
+//! Only of a process that has one: of another, output and input have routes that say more. Output is read as fast as the client takes it, and input is taken as fast as the process reads it: neither is buffered
 //! beyond a chunk here. Not for who may: that was decided before.
 
 use std::time::Duration;
@@ -19,10 +19,15 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::call::Call;
+use super::ending::Ending;
 use super::problem::Problem;
 use super::reading::{Piece, Reading};
 use super::service::Reached;
 use super::tool;
+
+/// What a client is told that attaches to something else.
+const NO_TERMINAL: &str = "the process has no terminal to attach to; its output comes from `GET …/logs?follow=true`, and what it \
+    is to read goes to `POST …/input`";
 
 /// The longest message that is taken.
 const MESSAGE_MAX: usize = 1024 * 1024;
@@ -43,6 +48,9 @@ pub(crate) async fn attach(mut call: Call) -> Result<Response, Problem> {
     let process = call.process().await?;
     let query: AttachQuery = call.query()?;
     let snapshot = process.snapshot()?;
+    if snapshot.terminal.is_none() {
+        return Err(Problem::new(ErrorCode::PtyUnavailable, NO_TERMINAL));
+    }
     let cursor = query.cursor.unwrap_or(snapshot.total_bytes);
     if cursor > snapshot.total_bytes {
         return Err(SupervisorError::CursorAhead { total_bytes: snapshot.total_bytes }.into());
@@ -165,14 +173,13 @@ async fn show_output(
                     return close(sink, close_code::NORMAL, "the process has ended").await;
                 }
                 Err(error) => {
-                    let error = error.public();
-                    let code = match error.code {
-                        ErrorCode::SupervisorShuttingDown | ErrorCode::NotFound => close_code::AWAY,
-                        _ => close_code::ERROR,
+                    let ending = Ending::of(&error, stop.is_cancelled());
+                    let code = match ending {
+                        Ending::Gap | Ending::Unavailable => close_code::ERROR,
+                        _ => close_code::AWAY,
                     };
-                    let reason = error.code.as_str();
-                    let _ = tell(&mut sink, &AttachReport::Refused { error }).await;
-                    return close(sink, code, reason).await;
+                    let _ = tell(&mut sink, &AttachReport::Refused { error: error.public() }).await;
+                    return close(sink, code, ending.as_str()).await;
                 }
             },
         };

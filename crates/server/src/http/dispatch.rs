@@ -11,7 +11,7 @@ use axum::extract::State;
 use axum::extract::{FromRequestParts as _, RawPathParams, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, on};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -20,6 +20,7 @@ use procyard_core::ErrorCode;
 
 use super::call::Call;
 use super::caller::{Access, Caller, LoopCaller, Peer};
+use super::host_field;
 use super::problem::Problem;
 use super::route::Route;
 use super::routes::ROUTES;
@@ -45,6 +46,7 @@ pub(crate) fn router(service: &Arc<Service>) -> Router {
         .nest("/v1/mcp", guarded)
         .fallback(async || Problem::not_found("there is no such path; see /openapi.json").into_response())
         .method_not_allowed_fallback(async || Problem::method_not_allowed().into_response())
+        .layer(from_fn(host_field::admit))
 }
 
 async fn dispatch(service: Arc<Service>, route: &'static Route, request: Request) -> Response {

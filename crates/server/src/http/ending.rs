@@ -22,8 +22,10 @@ pub(crate) enum Ending {
     Complete,
     /// The service is being shut down.
     ShuttingDown,
-    /// The session was ended, or the loop closed.
+    /// The session was ended.
     SessionClosed,
+    /// The loop was closed.
+    LoopClosed,
     /// There is no such process any more.
     Removed,
     /// What comes next is not retained, or is damaged.
@@ -36,6 +38,7 @@ impl Ending {
     /// What an error of the supervisor means for a response that was under way.
     pub(crate) fn of(error: &SupervisorError, stopped: bool) -> Self {
         match error.code() {
+            _ if matches!(error, SupervisorError::LoopClosed) => Self::LoopClosed,
             ErrorCode::SupervisorShuttingDown if stopped => Self::ShuttingDown,
             ErrorCode::SupervisorShuttingDown => Self::SessionClosed,
             ErrorCode::NotFound => Self::Removed,
@@ -49,6 +52,7 @@ impl Ending {
             Self::Complete => "complete",
             Self::ShuttingDown => "shutting_down",
             Self::SessionClosed => "session_closed",
+            Self::LoopClosed => "loop_closed",
             Self::Removed => "removed",
             Self::Gap => "gap",
             Self::Unavailable => "unavailable",

@@ -170,7 +170,7 @@ impl Follow {
                         self.printed.insert(handle);
                     }
                 }
-                None => self.end(StreamEndReason::SessionClosed),
+                None => self.end(self.closed()),
             },
             () = tokio::time::sleep_until(due), if !self.printed.is_empty() => {
                 if let Some(handle) = self.printed.pop_first() {
@@ -181,8 +181,21 @@ impl Follow {
         }
     }
 
-    /// Makes a sample of what a process printed last; none of one that is gone.
+    /// What has ended the view.
+    fn closed(&self) -> StreamEndReason {
+        if self.loop_is_closed() { StreamEndReason::LoopClosed } else { StreamEndReason::SessionClosed }
+    }
+
+    fn loop_is_closed(&self) -> bool {
+        self.scope.owner.is_some_and(|owner| self.scope.session.supervisor().is_closed(owner))
+    }
+
+    /// Makes a sample of what a process printed last; none of one that is gone, and none for a loop that is closed: its token
+    /// is worth no output any more.
     async fn sample(&mut self, handle: Handle) {
+        if self.loop_is_closed() {
+            return;
+        }
         let session = &self.scope.session;
         let toolbox = match self.scope.owner {
             Some(owner) => session.toolbox(owner),

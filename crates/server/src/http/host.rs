@@ -3,6 +3,7 @@
 //! Not for tokens, which the service keeps, and not for how a session is made: its directory, its lock and its runner are
 //! the host's.
 
+use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -37,6 +38,42 @@ pub enum HostError {
     /// Something failed; the cause is for trusted logs.
     #[error("the session failed")]
     Failed(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// What ending sessions could not do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Left {
+    /// Trees that are not proven gone.
+    pub unproven: usize,
+    /// Commands that have ended and whose records the disk did not take: when their session is opened again, they are told
+    /// to be lost.
+    pub unsaved: usize,
+}
+
+impl Left {
+    /// Whether everything was done.
+    pub fn is_nothing(self) -> bool {
+        self == Self::default()
+    }
+}
+
+/// Words for whoever looks after the service.
+impl fmt::Display for Left {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { unproven, unsaved } = *self;
+        if unproven > 0 || unsaved == 0 {
+            write!(f, "{unproven} commands could not be proven gone")?;
+        }
+        if unsaved > 0 {
+            let and = if unproven > 0 { ", and " } else { "" };
+            write!(
+                f,
+                "{and}the records of {unsaved} commands could not be saved: how they ended is lost; look at the disk before the \
+                 service is started again"
+            )?;
+        }
+        Ok(())
+    }
 }
 
 /// An open session.
@@ -82,10 +119,30 @@ pub trait SessionHost: Send + Sync + 'static {
     /// asked again, this says how many are left, until it has said 0. [`HostError::NotFound`] when it is none of these.
     async fn close(&self, session: SessionId) -> Result<usize, HostError>;
 
-    /// Refuses to open any session from now on and closes all, also those that somebody else is closing; how many trees are
-    /// not proven gone, of all that were ever closed. Idempotent.
-    async fn close_all(&self) -> usize;
+    /// Refuses to open any session from now on and closes all, also those that somebody else is closing; what is left undone
+    /// of all that were ever closed. Idempotent.
+    async fn close_all(&self) -> Left;
 
     /// How commands are contained, in words that are fit for a client: no path of the host.
     fn containment(&self) -> ContainmentReport;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Left;
+
+    #[test]
+    fn what_is_left_is_told_in_one_line() {
+        for (unproven, unsaved, begins) in [
+            (2, 0, "2 commands could not be proven gone"),
+            (0, 3, "the records of 3 commands could not be saved"),
+            (2, 3, "2 commands could not be proven gone, and the records of 3 commands could not be saved"),
+        ] {
+            let left = Left { unproven, unsaved };
+            let said = left.to_string();
+            assert!(said.starts_with(begins) && !said.contains('\n'), "{said}");
+            assert!(!left.is_nothing());
+        }
+        assert!(Left::default().is_nothing());
+    }
 }

@@ -17,6 +17,7 @@ mod ending;
 mod events;
 mod follow;
 mod host;
+mod host_field;
 mod invoke;
 mod json;
 mod listener;
@@ -42,7 +43,7 @@ mod stream;
 mod tokens;
 mod tool;
 
-pub use host::{HostError, HostedSession, SessionHost};
+pub use host::{HostError, HostedSession, Left, SessionHost};
 pub use listener::{Connector, Handed, Listener};
 pub use openapi::document as openapi_document;
 pub use options::ServiceOptions;

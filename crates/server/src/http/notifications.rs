@@ -33,6 +33,8 @@ pub(crate) async fn list(call: Call) -> Result<Response, Problem> {
     let mut inbox = session.inbox.subscribe();
     let page = loop {
         let page = session.journal(move |journal| journal.unacknowledged(owner, after, limit)).await?;
+        // Looked at behind the inbox: what came because the loop is being closed is for nobody.
+        call.caller.valid_owner(&call.service)?;
         if !page.entries.is_empty() {
             break page;
         }

@@ -56,7 +56,9 @@ pub fn document() -> Value {
             "description": "Supervises long-running commands. A token is the authority of one loop of one session, and sees \
                 what is its own; the admin token opens sessions and sees everything. On the Unix socket a peer of the \
                 service's own user needs no token and is the administrator. Every error has the body ErrorBody, but for those of \
-                /v1/mcp. A head of more than 64 KiB or 100 headers is answered with 431, or its connection is closed."
+                /v1/mcp. A request of HTTP/1.1 that does not name its Host once is a 400. A head of more than 64 KiB or 100 \
+                headers is answered with 431, or its connection is closed; that answer, and the 400 to what does not read as \
+                HTTP, have no body."
         },
         "servers": [{ "url": "/" }],
         "security": [{ "token": [] }],
@@ -171,7 +173,7 @@ fn headers(headers: &[Header]) -> Value {
 /// An error that [`Problem`] answers.
 fn error(status: u16) -> Value {
     let description = match status {
-        400 => "An argument is wrong, or the body is not JSON, or has a name twice.",
+        400 => "An argument or the field `Host` is wrong, or the body is not JSON, or has a name twice.",
         401 => "No token, none that is valid, or none for this route.",
         404 => "There is no such thing, or it is not yours: the two cannot be told apart.",
         405 => "The answer to any other method of this path.",

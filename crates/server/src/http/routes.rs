@@ -61,7 +61,8 @@ fn session_routes() -> Vec<Route> {
             .json::<LoopCreated>(201, "The loop and its token.")
             .errors(&[404, 409]),
         Route::new(Method::DELETE, "/v1/sessions/{session_id}/loops/{loop_id}", "delete_loop", Admin,
-            "Close a loop for good: stop its processes and prove them gone, and revoke its tokens.",
+            "Close a loop for good: revoke its tokens, stop its processes and prove them gone. Its event streams get these ends \
+             and then end with `loop_closed`.",
             |call| Box::pin(sessions::delete_loop(call)))
             .nothing(204, "Nothing of it runs any more.")
             .errors(&[404]),
@@ -110,7 +111,7 @@ fn process_routes() -> Vec<Route> {
             .with(Header::text("procyard-status", "The state of the process."))
             .with(Header::text("Accept-Ranges", "`bytes`."))
             .with(Header::text("Trailer", "`procyard-end`, to a client that takes trailers: `complete`, `shutting_down`, \
-                `session_closed`, `removed`, `gap` or `unavailable`.").sometimes())
+                `session_closed`, `loop_closed`, `removed`, `gap` or `unavailable`.").sometimes())
             .bytes(206, "application/octet-stream", "The bytes of the range that are retained.")
             .with(Header::text("Content-Range", "Which bytes these are: fewer than asked for where some have fallen out."))
             .with(Header::number("procyard-start-cursor", "The cursor of the first byte."))
@@ -138,8 +139,9 @@ fn process_routes() -> Vec<Route> {
             .body::<NoArguments>()
             .json::<StopResult>(200, "How it ended."),
         Route::new(Method::GET, "/v1/processes/{process_id}/attach", "attach_process", Any,
-            "A WebSocket: bytes both ways as binary messages, and JSON as text messages (schemas AttachCommand and \
-             AttachReport).",
+            "The terminal of a process, as a WebSocket: bytes both ways as binary messages, and JSON as text messages (schemas \
+             AttachCommand and AttachReport). A process without a terminal is refused before the upgrade, with 409 and \
+             `pty_unavailable`: its output comes from `logs` with `follow=true`, and `input` writes to it.",
             |call| Box::pin(attach::attach(call)))
             .query::<AttachQuery>()
             .nothing(101, "The connection is a WebSocket now."),

@@ -23,7 +23,7 @@ use tokio_util::task::TaskTracker;
 use super::admin_token::AdminToken;
 use super::caller::Peer;
 use super::dispatch::router;
-use super::host::SessionHost;
+use super::host::{Left, SessionHost};
 use super::listener::{Connection, Listener};
 use super::options::ServiceOptions;
 use super::read_ahead::ReadAhead;
@@ -56,9 +56,9 @@ pub enum ServiceError {
     /// The tokens of loops could not be read.
     #[error("the directory of tokens cannot be used: {0}")]
     Tokens(#[source] io::Error),
-    /// So many trees could not be proven gone at the end.
-    #[error("{0} commands could not be proven gone")]
-    Survivors(usize),
+    /// Something was not done at the end.
+    #[error("{0}")]
+    Left(Left),
     /// A task failed.
     #[error("serving failed")]
     Failed(#[from] tokio::task::JoinError),
@@ -120,13 +120,13 @@ pub async fn serve(
     if tokio::time::timeout(2 * LEAVE_GRACE, service.tasks.wait()).await.is_err() {
         tracing::warn!("some connections did not end in time");
     }
-    let survivors = host.close_all().await;
+    let left = host.close_all().await;
     door.shut.cancel();
     while accepting.join_next().await.is_some() {}
     door.late.close();
     // Each of them is bounded by itself.
     door.late.wait().await;
-    if survivors == 0 { Ok(()) } else { Err(ServiceError::Survivors(survivors)) }
+    if left.is_nothing() { Ok(()) } else { Err(ServiceError::Left(left)) }
 }
 
 /// What connections come through.

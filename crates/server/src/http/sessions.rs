@@ -145,6 +145,8 @@ async fn end_loop(service: &Service, owner: Owner) -> Result<usize, Problem> {
     let session = service.host.get(owner.session).map(|session| service.keep(session));
     let unproven = match session {
         Some(session) if had_tokens || session.supervisor().owners().contains(&owner) => {
+            // Whoever waits for news of it looks, and finds that its token is worth nothing.
+            session.inbox.send_replace(());
             let unproven = session.supervisor().close_loop(owner).await?;
             session.forget(owner);
             unproven

@@ -101,6 +101,19 @@ async fn a_body_that_does_not_come_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_read_as_a_request_is_answered_without_a_body() {
+    let scene = Scene::begin().await;
+    for head in ["nonsense\r\n\r\n", "GET /health HTTP/9\r\n\r\n", "GET /health HTTP/1.1\r\nno field\r\n\r\n"]
+    {
+        let mut stream = connect(&scene).await;
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let answer = rest(&mut stream).await;
+        assert!(answer.starts_with("HTTP/1.1 400 ") && answer.ends_with("\r\n\r\n"), "{head}: {answer}");
+    }
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_head_that_is_too_long_is_refused() {
     let scene = Scene::begin().await;
     for head in [

@@ -331,12 +331,40 @@ async fn the_administrator_follows_a_session_with_all_its_loops() {
 async fn a_stream_ends_with_its_loop() {
     let scene = Scene::begin().await;
     let token = scene.session().await;
-    let mut stream = Stream::open(&scene, &token, "/v1/events/stream", None).await;
+    let other = scene.another_loop(&token).await;
+    let process = scene.start(&token, "wait").await;
+    let mut theirs = Stream::open(&scene, &other, "/v1/events/stream", None).await;
+    let mut stream = Stream::open(&scene, &token, "/v1/events/stream?after_seq=0&output=false", None).await;
+    let mut of_process =
+        Stream::open(&scene, &token, &format!("/v1/processes/{process}/events/stream?output=false"), None)
+            .await;
+    for stream in [&mut stream, &mut of_process] {
+        assert_eq!(stream.next().await.unwrap().name, "backgrounded");
+    }
     let path = format!("/v1/sessions/{}/loops/{}", token.owner.session, token.owner.loop_id);
-    assert_eq!(scene.delete(scene.admin(), &path).await.status, 204);
-    let end = stream.next().await.unwrap();
-    assert_eq!((&*end.name, &end.data["reason"]), ("end", &json!("session_closed")));
-    assert_eq!(stream.next().await, None);
+    let (closed, ()) = tokio::join!(scene.delete(scene.admin(), &path), async {
+        // What the closing has ended is told, and then why nothing more comes.
+        for stream in [&mut stream, &mut of_process] {
+            assert_eq!(stream.next().await.unwrap().name, "stop_requested");
+            let end = stream.next().await.unwrap();
+            assert_eq!((&*end.name, &end.data["state"]), ("completed", &json!("terminated")));
+        }
+        let end = stream.next().await.unwrap();
+        assert_eq!((&*end.name, &end.data["reason"]), ("end", &json!("loop_closed")));
+        assert_eq!((stream.next().await, of_process.next().await), (None, None));
+    });
+    assert_eq!(closed.status, 204);
+    // Other loops go on, until their session ends.
+    scene.start(&other, "wait").await;
+    assert_eq!(theirs.next().await.unwrap().name, "backgrounded");
+    let session = format!("/v1/sessions/{}", token.owner.session);
+    assert_eq!(scene.delete(scene.admin(), &session).await.status, 204);
+    let mut rest = Vec::new();
+    while let Some(sent) = theirs.next().await {
+        rest.push((sent.name, sent.data["reason"].as_str().map(str::to_owned)));
+    }
+    let rest: Vec<_> = rest.iter().map(|(name, reason)| (name.as_str(), reason.as_deref())).collect();
+    let [.., ("completed", _), ("end", Some("session_closed"))] = rest.as_slice() else { panic!("{rest:?}") };
     scene.end().await;
 }
 

@@ -10,7 +10,7 @@ use procyard_api::http::{ContainmentReport, QuotaReport};
 use procyard_core::{Handle, LifecycleEvent, Limits, Owner, SessionId};
 use procyard_journal::{Journal, NotificationKind, NotificationRecord};
 use procyard_runner::{CommandSpec, ProcessRequest, Runner, RunnerError, RunnerErrorKind, RunnerResolver};
-use procyard_server::http::{HostError, HostedSession, SessionHost};
+use procyard_server::http::{HostError, HostedSession, Left, SessionHost};
 use procyard_store::FsDir;
 use procyard_supervisor::{
     CompletionNotifier, LifecyclePublisher, Notice, NoticeKind, RestoreReport, ServiceError, Services,
@@ -51,6 +51,8 @@ pub(crate) struct Host {
     open: Mutex<BTreeMap<SessionId, Arc<Session>>>,
     /// Closed, and not proven gone.
     unproven: Mutex<BTreeMap<SessionId, Arc<Session>>>,
+    /// Records that could not be saved, of sessions that were closed.
+    unsaved: AtomicUsize,
     closed: Mutex<bool>,
     starts: Arc<AtomicBool>,
     /// The next restoring tells that it is under way, and waits.
@@ -76,6 +78,7 @@ impl Host {
             max_sessions: AtomicUsize::new(usize::MAX),
             open: Mutex::default(),
             unproven: Mutex::default(),
+            unsaved: AtomicUsize::default(),
             closed: Mutex::default(),
             starts,
             held: Mutex::default(),
@@ -199,19 +202,20 @@ impl SessionHost for Host {
             open.or_else(|| self.unproven.lock().unwrap().remove(&session)).ok_or(HostError::NotFound)?;
         let report = closing.supervisor.shutdown().await;
         closing.journal.close();
+        self.unsaved.fetch_add(report.unsaved, Ordering::Relaxed);
         if !report.failed.is_empty() {
             self.unproven.lock().unwrap().insert(session, closing);
         }
         Ok(report.failed.len())
     }
-    async fn close_all(&self) -> usize {
+    async fn close_all(&self) -> Left {
         *self.closed.lock().unwrap() = true;
         let ids: Vec<_> = self.open.lock().unwrap().keys().copied().collect();
-        let mut failed = 0;
+        let mut unproven = 0;
         for id in ids {
-            failed += self.close(id).await.unwrap_or_default();
+            unproven += self.close(id).await.unwrap_or_default();
         }
-        failed
+        Left { unproven, unsaved: self.unsaved.load(Ordering::Relaxed) }
     }
     fn unopened(&self) -> Vec<(SessionId, String)> {
         Vec::new()

@@ -66,6 +66,33 @@ async fn an_inbox_that_cannot_be_written_can_be_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_wait_for_news_ends_with_its_loop_and_without_what_the_closing_made() {
+    let scene = Scene::begin().await;
+    let first = scene.session().await;
+    for runs in [true, false] {
+        let token = scene.another_loop(&first).await;
+        if runs {
+            scene.start(&token, "wait").await;
+        }
+        let path = format!("/v1/sessions/{}/loops/{}", token.owner.session, token.owner.loop_id);
+        // As before: answered long before its time, and where the end comes first, in the same way.
+        let (page, ()) = tokio::join!(scene.get(&token, "/v1/notifications?wait_ms=30000"), async {
+            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+            assert_eq!(scene.delete(scene.admin(), &path).await.status, 204);
+        });
+        assert_eq!((page.status, &*page.code()), (401, "unauthenticated"), "{}", page.text());
+    }
+    // Those of other loops wait on.
+    let (page, ()) = tokio::join!(scene.get(&first, "/v1/notifications?wait_ms=400"), async {
+        let token = scene.another_loop(&first).await;
+        let path = format!("/v1/sessions/{}/loops/{}", token.owner.session, token.owner.loop_id);
+        assert_eq!(scene.delete(scene.admin(), &path).await.status, 204);
+    });
+    assert_eq!((page.status, &page.json()["notifications"]), (200, &json!([])));
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_wait_for_news_ends_with_its_session() {
     let scene = Scene::begin().await;
     let token = scene.session().await;

@@ -305,6 +305,14 @@ async fn a_client_that_takes_trailers_is_told_why_a_response_ends() {
     let without = scene.get(&token, &path).await;
     assert_eq!((without.header("trailer"), without.trailer("procyard-end")), (None, None));
 
+    let other = scene.another_loop(&token).await;
+    let running = scene.start(&other, "wait").await;
+    let path = format!("/v1/processes/{running}/logs?follow=true");
+    let closed = scene.open(&other, "GET", &path, &[("te", "trailers")], None).await;
+    let path = format!("/v1/sessions/{}/loops/{}", token.owner.session, other.owner.loop_id);
+    assert_eq!(scene.delete(scene.admin(), &path).await.status, 204);
+    assert_eq!(Answer::of(closed).await.trailer("procyard-end"), Some("loop_closed"));
+
     let running = scene.start(&token, "wait").await;
     let path = format!("/v1/processes/{running}/logs?follow=true");
     let follow = async || scene.open(&token, "GET", &path, &[("te", "trailers")], None).await;

@@ -10,6 +10,7 @@ mod errors;
 mod events;
 mod guide;
 mod host;
+mod host_field;
 mod inbox;
 mod logs;
 mod ownership;

@@ -185,7 +185,7 @@ async fn a_token_sees_what_is_its_own_and_nothing_else_exists() {
                             "{of}"
                         );
                     }
-                    _ if template.ends_with("/attach") => assert_eq!(answer.status, 400, "{of}: no upgrade"),
+                    _ if template.ends_with("/attach") => assert_eq!(answer.status, 409, "{of}: no terminal"),
                     _ => assert_eq!(answer.status, 200, "{of}: {}", answer.text()),
                 }
             }

@@ -97,12 +97,18 @@ impl Scene {
     }
 
     /// Stops the service; its directory stays.
-    pub(crate) async fn end(mut self) -> TempDir {
+    pub(crate) async fn end(self) -> TempDir {
+        let (served, place) = self.served().await;
+        served.unwrap();
+        place
+    }
+
+    /// Stops the service, and says how that went.
+    pub(crate) async fn served(mut self) -> (Result<(), ServiceError>, TempDir) {
         self.stop.cancel();
         let serving = self.serving.take().unwrap();
         let served = tokio::time::timeout(PATIENCE, serving).await.expect("the service ends").unwrap();
-        served.unwrap();
-        self.place
+        (served, self.place)
     }
 
     pub(crate) fn admin(&self) -> Who<'_> {

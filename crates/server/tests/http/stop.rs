@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http_body_util::BodyExt as _;
 use procyard_core::Limits;
-use procyard_server::http::Listener;
+use procyard_server::http::{Left, Listener, ServiceError};
 use serde_json::json;
 
 use crate::client::PATIENCE;
@@ -42,6 +42,28 @@ async fn a_stop_ends_streams_with_a_reason_and_everything_that_runs() {
     let place = scene.end().await;
     assert_eq!(played.survivors(), 0);
     assert!(!place.path().join("procyard.sock").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_stop_could_not_record_is_counted_also_of_sessions_that_were_closed_before() {
+    let scene = Scene::begin().await;
+    for closed_before in [true, false] {
+        let token = scene.session().await;
+        scene.start(&token, "wait").await;
+        let unrecorded = scene.start(&token, "wait").await;
+        // No file can take the place of a directory.
+        let record = scene.host.spool(token.owner.session, &unrecorded).with_extension("manifest.json");
+        std::fs::remove_file(&record).unwrap();
+        std::fs::create_dir(&record).unwrap();
+        if closed_before {
+            let path = format!("/v1/sessions/{}", token.owner.session);
+            assert_eq!(scene.delete(scene.admin(), &path).await.status, 204, "nothing of it runs");
+        }
+    }
+    match scene.served().await.0 {
+        Err(ServiceError::Left(left)) => assert_eq!(left, Left { unproven: 0, unsaved: 2 }),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

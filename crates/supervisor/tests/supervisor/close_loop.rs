@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::common::{Yard, code, options, owner, read_from, target};
-use procyard_core::{ErrorCode, Limits, State, StopKind};
-use procyard_supervisor::{InputRequest, StopRequest, Until, WaitMode};
+use procyard_core::{ErrorCode, EventKind, Limits, State, StopKind};
+use procyard_supervisor::{InputRequest, LiveEvent, StopRequest, Until, WaitMode};
 use procyard_testkit::{DEADLINE, Reaction, Script, StartFault};
 
 #[tokio::test(start_paused = true)]
@@ -39,6 +39,34 @@ async fn every_further_call_of_it_is_refused_and_says_why() {
     assert!(code(supervisor.subscribe(owner(1))) == closed && supervisor.list(owner(1)).is_empty());
     let message = supervisor.snapshot(owner(1), &handle).unwrap_err().public().message;
     assert!(message.contains("loop"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn its_view_shows_the_ends_that_the_closing_made_and_then_ends() {
+    let yard = Yard::new(Script::new()).await;
+    let mut view = yard.supervisor.subscribe(owner(1)).unwrap();
+    yard.start(options()).await;
+    let mut shown = Vec::new();
+    let (closed, ()) = tokio::join!(yard.supervisor.close_loop(owner(1)), async {
+        while let Some(event) = tokio::time::timeout(DEADLINE, view.next()).await.expect("it ends") {
+            if let LiveEvent::Lifecycle(event) = event {
+                shown.push(event.kind);
+            }
+        }
+    });
+    assert_eq!(closed.unwrap(), 0);
+    assert_eq!(shown, [EventKind::Started, EventKind::StopRequested, EventKind::Completed]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn its_view_ends_though_the_journal_takes_nothing() {
+    let yard = Yard::new(Script::new()).await;
+    yard.journal.fail_events(u32::MAX);
+    let mut view = yard.supervisor.subscribe(owner(1)).unwrap();
+    yard.start(options()).await;
+    let closing = tokio::time::timeout(DEADLINE, yard.supervisor.close_loop(owner(1)));
+    assert_eq!(closing.await.expect("a journal delays nobody").unwrap(), 0);
+    assert_eq!(tokio::time::timeout(DEADLINE, view.next()).await.expect("it ends"), None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -81,8 +109,11 @@ async fn a_caller_that_goes_away_cancels_no_stop() {
     let yard = Yard::new(Script::new().on_terminate(Reaction::Ignore)).await;
     yard.start(options()).await;
     let played = yard.runner.last().unwrap();
+    let mut view = yard.supervisor.subscribe(owner(1)).unwrap();
     let closing = yard.supervisor.close_loop(owner(1));
     assert!(tokio::time::timeout(Duration::from_millis(1), closing).await.is_err());
+    let shown = async { while view.next().await.is_some() {} };
+    tokio::time::timeout(DEADLINE, shown).await.expect("its view ends all the same");
     tokio::time::timeout(DEADLINE, played.ended()).await.expect("it is killed after its grace");
 }
 

@@ -22,7 +22,7 @@ async fn all_trees_are_ended_at_the_same_time() {
     }
     let began = Instant::now();
     let report = yard.supervisor.shutdown().await;
-    assert_eq!(report, ShutdownReport { stopped: 8, failed: vec![] });
+    assert_eq!(report, ShutdownReport { stopped: 8, failed: vec![], unsaved: 0 });
     let grace = Limits::default().graceful_shutdown;
     assert!(began.elapsed() < grace + Duration::from_millis(500), "{:?}", began.elapsed());
     assert!(states(&yard).iter().all(|end| *end == (State::Killed, Reason::RunnerShutdown)));
@@ -73,7 +73,7 @@ async fn what_cannot_be_ended_is_reported_in_bounded_time() {
         yard.background().await;
         let began = Instant::now();
         let report = yard.supervisor.shutdown().await;
-        assert_eq!(report, ShutdownReport { stopped: 1, failed: vec![stuck] }, "{script:?}");
+        assert_eq!(report, ShutdownReport { stopped: 1, failed: vec![stuck], unsaved: 0 }, "{script:?}");
         assert!(began.elapsed() <= bound + Duration::from_secs(2), "{:?}", began.elapsed());
     }
 }
@@ -101,7 +101,7 @@ async fn a_process_that_is_still_starting_is_ended_with_its_reason() {
         yard.supervisor.shutdown().await
     });
     assert_eq!(code(started), ErrorCode::Terminated);
-    assert_eq!(report, ShutdownReport { stopped: 1, failed: vec![] });
+    assert_eq!(report, ShutdownReport { stopped: 1, failed: vec![], unsaved: 0 });
     assert_eq!(states(&yard), [(State::Terminated, Reason::RunnerShutdown)]);
 }
 

@@ -1,12 +1,13 @@
 //! A disk that refuses: starts are refused cleanly, ends are never lost, output has holes and no lies.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::common::{Yard, code, eventually, full_disk, options, read_from};
 use procyard_core::{Effects, ErrorCode, Limits, State};
 use procyard_manifest::ManifestStore;
 use procyard_store::FsDir;
-use procyard_supervisor::{Services, Supervisor};
+use procyard_supervisor::{Services, ShutdownReport, Supervisor};
 use procyard_testkit::{Failure, Fault, Faults, FaultyDir, Operation, Script};
 
 async fn brittle(script: Script) -> (Yard, Arc<Faults>) {
@@ -80,12 +81,35 @@ async fn an_end_that_cannot_be_recorded_wakes_its_waiters_and_is_recorded_and_an
 async fn a_shutdown_does_not_wait_for_a_disk_that_refuses() {
     let (yard, faults) = brittle(Script::new()).await;
     let handle = yard.background().await;
+    let recorded = yard.background().await;
+    yard.runner.last().unwrap().exit(0).await;
+    yard.end(recorded).await;
     faults.fail(full_disk());
-    let report = yard.supervisor.shutdown().await;
-    assert!(report.failed.is_empty());
+    for stopped in [1, 0] {
+        let report = yard.supervisor.shutdown().await;
+        assert_eq!(report, ShutdownReport { stopped, failed: vec![], unsaved: 1 }, "it says what is lost");
+    }
     faults.heal();
     let next = yard.restarted().await;
     assert_eq!(next.state(handle), State::LostOnRestore, "what was not recorded is lost, and says so");
+    assert_eq!(next.state(recorded), State::Exited);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_that_the_disk_takes_at_the_last_moment_is_not_lost() {
+    let (yard, faults) = brittle(Script::new()).await;
+    let handle = yard.background().await;
+    faults.fail(full_disk());
+    yard.runner.last().unwrap().exit(3).await;
+    yard.end(handle).await;
+    // By now it is tried every few seconds.
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    faults.heal();
+    assert_eq!(yard.supervisor.shutdown().await, ShutdownReport::default());
+    assert_eq!(stored(&yard, handle).state, State::Exited);
+    let next = yard.restarted().await;
+    assert_eq!(next.state(handle), State::Exited);
+    eventually("its end is published after all", || !next.journal.ends_of(handle).is_empty()).await;
 }
 
 #[tokio::test(start_paused = true)]
