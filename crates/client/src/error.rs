@@ -14,7 +14,7 @@ use crate::CutOff;
 #[non_exhaustive]
 pub enum ClientError {
     /// Nobody answers at the address. Nothing was sent.
-    #[error("no service answers at {address}; start one with `procyard serve`")]
+    #[error("no service answers at {address} ({source}); start one with `procyard serve`")]
     Unreachable {
         /// Where it was looked for.
         address: String,

@@ -3,10 +3,10 @@
 //! Not for repairing anything.
 
 use std::fmt::Display;
-use std::path::Path;
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use nix::unistd::{AccessFlags, access};
 use procyard_core::Limits;
 use procyard_host::{CgroupVersion, ContainmentReport, HostOptions, HostRunner};
 use procyard_runner::{Runner as _, Tier};
@@ -18,11 +18,14 @@ use crate::config::Effective;
 use crate::say::{Voice, give};
 use crate::{exit, log};
 
+/// How much is written to try the data directory.
+const TRIAL_BYTES: usize = 64 * 1024;
+
 /// What gives a command its limits where nothing does.
 const HOW_TO_LIMIT: &str = "to limit, run in a subgroup of a delegated cgroup (systemd: Delegate=yes with \
     DelegateSubgroup=), or where the hierarchies of memory and pids are writable";
 
-/// Looks and tells; exits 1 when nothing can contain.
+/// Looks and tells; exits 1 when nothing would be started here.
 pub(crate) async fn doctor(options: DoctorOptions) -> ExitCode {
     match look(&options).await {
         Ok(code) => code,
@@ -33,7 +36,7 @@ pub(crate) async fn doctor(options: DoctorOptions) -> ExitCode {
 async fn look(options: &DoctorOptions) -> anyhow::Result<ExitCode> {
     let configured = options.config.load(Vec::new())?;
     log::start(&Voice::of(options.json).logs(&configured.config.log))?;
-    let data_dir = options.data.resolve()?;
+    let data = Place::try_out(options.data.resolve()?).await?;
     let host = HostOptions { try_on_request: true, ..HostOptions::default() };
     let found = match HostRunner::start(host).await {
         Ok(runner) => {
@@ -44,17 +47,18 @@ async fn look(options: &DoctorOptions) -> anyhow::Result<ExitCode> {
         Err(error) => Err(error.to_string()),
     };
     give(if options.json {
-        format!("{}\n", as_json(&found, &data_dir, &configured))
+        format!("{}\n", as_json(&found, &data, &configured))
     } else {
-        as_text(&found, &data_dir, &configured)
+        as_text(&found, &data, &configured)
     })?;
-    Ok(if found.is_ok() { ExitCode::SUCCESS } else { exit::UNCONTAINED.into() })
+    let fit = found.is_ok() && data.usable.is_ok();
+    Ok(if fit { ExitCode::SUCCESS } else { exit::UNFIT.into() })
 }
 
 /// What contains commands here and whether they can have terminals, or why nothing does.
 type Found = Result<(ContainmentReport, bool), String>;
 
-fn as_text(found: &Found, data_dir: &Path, configured: &Effective) -> String {
+fn as_text(found: &Found, data: &Place, configured: &Effective) -> String {
     let mut text = format!("procyard       {}\n", env!("CARGO_PKG_VERSION"));
     match found {
         Ok((report, built_in)) => {
@@ -67,13 +71,13 @@ fn as_text(found: &Found, data_dir: &Path, configured: &Effective) -> String {
             text.push_str(&row("", "nothing will be started here that could escape"));
         }
     }
-    text.push_str(&row("data directory", in_words(data_dir, &data_directory(data_dir))));
+    text.push_str(&row("data directory", data.in_words()));
     text.push_str(&limits(&configured.limits));
     text.push_str(&row("configuration", file(configured.file.as_deref())));
     text
 }
 
-fn as_json(found: &Found, data_dir: &Path, configured: &Effective) -> Value {
+fn as_json(found: &Found, data: &Place, configured: &Effective) -> Value {
     fn possible(what: Result<impl Serialize, impl Display>) -> Value {
         match what {
             Ok(how) => json!({"possible": true, "how": how}),
@@ -84,7 +88,7 @@ fn as_json(found: &Found, data_dir: &Path, configured: &Effective) -> Value {
     let mut value = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "containment": possible(contained),
-        "data_directory": {"path": data_dir, "usable": possible(data_directory(data_dir).map(|()| "writable"))},
+        "data_directory": {"path": data.path, "usable": possible(data.usable.as_ref().map(|()| "writable"))},
         "configuration": configured.file,
     });
     if let Ok((report, built_in)) = found {
@@ -191,22 +195,66 @@ fn terminals(built_in: bool) -> Result<(), &'static str> {
     }
 }
 
-/// Whether sessions can be kept there, or why not.
-fn data_directory(data_dir: &Path) -> Result<(), String> {
-    // The directory need not be there yet: the nearest one that is decides.
-    let existing = data_dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
-    let usable = AccessFlags::W_OK | AccessFlags::X_OK;
-    if !existing.is_dir() {
-        Err(format!("not usable: {} is not a directory", existing.display()))
-    } else if access(existing, usable).is_ok() {
-        Ok(())
-    } else {
-        Err("not writable: nothing will be started; name another with --data-dir".to_owned())
+/// The data directory, and whether sessions can be kept there, or why not.
+struct Place {
+    path: PathBuf,
+    usable: Result<(), String>,
+}
+
+impl Place {
+    /// Tries it: a directory that may be written may still have no room.
+    async fn try_out(path: PathBuf) -> anyhow::Result<Self> {
+        let tried = tokio::task::spawn_blocking(move || {
+            let usable = data_directory(&path);
+            Self { path, usable }
+        });
+        Ok(tried.await?)
+    }
+
+    fn in_words(&self) -> String {
+        format!("{} ({})", self.path.display(), self.usable.as_ref().err().map_or("writable", String::as_str))
     }
 }
 
-fn in_words(data_dir: &Path, usable: &Result<(), String>) -> String {
-    format!("{} ({})", data_dir.display(), usable.as_ref().err().map_or("writable", String::as_str))
+/// Writes and syncs a file there that has no name. Blocking.
+fn data_directory(data_dir: &Path) -> Result<(), String> {
+    const NEXT: &str = "nothing will be started; name another directory with --data-dir";
+    // The directory need not be there yet: the nearest one that is decides.
+    let existing = data_dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+    let place = existing.display();
+    if !existing.is_dir() {
+        return Err(format!("not usable: {place} is not a directory; {NEXT}"));
+    }
+    let mut file = tempfile::tempfile_in(existing).map_err(|error| match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => full(existing, &error),
+        _ => format!("not writable: no file can be made in {place}: {}; {NEXT}", reason(&error)),
+    })?;
+    let trial = [b'p'; TRIAL_BYTES];
+    file.write_all(&trial).and_then(|()| file.sync_all()).map_err(|error| match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => full(existing, &error),
+        ErrorKind::FileTooLarge => {
+            format!("not writable: files may not grow to {TRIAL_BYTES} bytes here; nothing will be started; raise `ulimit -f`")
+        }
+        _ => format!("not writable: a file in {place} cannot be written: {}; {NEXT}", reason(&error)),
+    })
+}
+
+/// What there is no room for, and what makes some.
+fn full(place: &Path, error: &std::io::Error) -> String {
+    format!(
+        "full: {TRIAL_BYTES} bytes cannot be written in {}: {}; nothing will be started; free some space, for example with \
+         `procyard gc`, or name another directory with --data-dir",
+        place.display(),
+        reason(error)
+    )
+}
+
+/// The system's own words, without what a library puts around them.
+fn reason(error: &std::io::Error) -> String {
+    match error.get_ref().and_then(std::error::Error::source) {
+        Some(source) => source.to_string(),
+        None => error.to_string(),
+    }
 }
 
 fn file(file: Option<&Path>) -> String {

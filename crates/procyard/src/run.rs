@@ -82,7 +82,7 @@ async fn attend(
     let size = if options.tty { Some(terminal::size().unwrap_or_default()) } else { None };
     let stdin = if options.no_stdin && !options.tty { StdinMode::Null } else { StdinMode::Open };
     let origin = Origin { execution: ExecutionId::from_random(*uuid::Uuid::new_v4().as_bytes()) };
-    let deadline = options.timeout.map(Duration::from_secs);
+    let deadline = options.timeout;
     let limits = options.limits.of_each(config);
     if !options.json {
         unenforced(config, &session.runner.report()).into_iter().for_each(say);

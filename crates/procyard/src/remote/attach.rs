@@ -32,7 +32,7 @@ use super::wait::code_of;
 use crate::caught::{Caught, stop_on_signals};
 use crate::cli::AttachOptions;
 use crate::exit;
-use crate::problem::refused;
+use crate::problem::{refused, told};
 use crate::terminal::{RawTerminal, read_input, size};
 
 /// How much input is read at a time.
@@ -182,7 +182,7 @@ async fn here(
                         Ok(())
                     }
                     AttachReport::Refused { error } => {
-                        options.remote.voice().note(format_args!("{}\r", error.message));
+                        options.remote.voice().note(format_args!("{}\r", told(&error)));
                         Ok(())
                     }
                 },
