@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::DoctorOptions;
 use crate::config::Effective;
+use crate::problem::without_number;
 use crate::say::{Voice, give};
 use crate::{exit, log};
 
@@ -71,7 +72,7 @@ fn as_text(found: &Found, data: &Place, configured: &Effective) -> String {
             text.push_str(&row("", "nothing will be started here that could escape"));
         }
     }
-    text.push_str(&row("data directory", data.in_words()));
+    text.push_str(&data.rows());
     text.push_str(&limits(&configured.limits));
     text.push_str(&row("configuration", file(configured.file.as_deref())));
     text
@@ -195,10 +196,16 @@ fn terminals(built_in: bool) -> Result<(), &'static str> {
     }
 }
 
-/// The data directory, and whether sessions can be kept there, or why not.
+/// The data directory, and whether sessions can be kept there.
 struct Place {
     path: PathBuf,
-    usable: Result<(), String>,
+    usable: Result<(), Unusable>,
+}
+
+/// Why no sessions can be kept, and what to do about it.
+struct Unusable {
+    why: String,
+    next: &'static str,
 }
 
 impl Place {
@@ -211,49 +218,60 @@ impl Place {
         Ok(tried.await?)
     }
 
-    fn in_words(&self) -> String {
-        format!("{} ({})", self.path.display(), self.usable.as_ref().err().map_or("writable", String::as_str))
+    fn rows(&self) -> String {
+        let path = self.path.display();
+        match &self.usable {
+            Ok(()) => row("data directory", format_args!("{path} (writable)")),
+            Err(Unusable { why, next }) => {
+                let why = row("data directory", format_args!("{path} ({why})"));
+                why + &row("", format_args!("nothing will be started; {next}"))
+            }
+        }
+    }
+}
+
+impl Display for Unusable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}; {}", self.why, self.next)
     }
 }
 
 /// Writes and syncs a file there that has no name. Blocking.
-fn data_directory(data_dir: &Path) -> Result<(), String> {
-    const NEXT: &str = "nothing will be started; name another directory with --data-dir";
+fn data_directory(data_dir: &Path) -> Result<(), Unusable> {
     // The directory need not be there yet: the nearest one that is decides.
     let existing = data_dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
     let place = existing.display();
     if !existing.is_dir() {
-        return Err(format!("not usable: {place} is not a directory; {NEXT}"));
+        let why = format!("not usable: {place} is not a directory");
+        return Err(Unusable { why, next: "name another with --data-dir" });
     }
-    let mut file = tempfile::tempfile_in(existing).map_err(|error| match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => full(existing, &error),
-        _ => format!("not writable: no file can be made in {place}: {}; {NEXT}", reason(&error)),
-    })?;
-    let trial = [b'p'; TRIAL_BYTES];
-    file.write_all(&trial).and_then(|()| file.sync_all()).map_err(|error| match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => full(existing, &error),
-        ErrorKind::FileTooLarge => {
-            format!("not writable: files may not grow to {TRIAL_BYTES} bytes here; nothing will be started; raise `ulimit -f`")
-        }
-        _ => format!("not writable: a file in {place} cannot be written: {}; {NEXT}", reason(&error)),
-    })
+    let made = tempfile::tempfile_in(existing)
+        .map_err(|error| refused(&error, format_args!("no file can be made in {place}")))?;
+    write_trial(made)
+        .map_err(|error| refused(&error, format_args!("{TRIAL_BYTES} bytes cannot be written in {place}")))
 }
 
-/// What there is no room for, and what makes some.
-fn full(place: &Path, error: &std::io::Error) -> String {
-    format!(
-        "full: {TRIAL_BYTES} bytes cannot be written in {}: {}; nothing will be started; free some space, for example with \
-         `procyard gc`, or name another directory with --data-dir",
-        place.display(),
-        reason(error)
-    )
+fn write_trial(mut file: std::fs::File) -> std::io::Result<()> {
+    file.write_all(&[b'p'; TRIAL_BYTES])?;
+    file.sync_all()
+}
+
+fn refused(error: &std::io::Error, what: impl Display) -> Unusable {
+    let (how, next) = match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            ("full", "make room, for example with `procyard gc`, or name another directory with --data-dir")
+        }
+        ErrorKind::FileTooLarge => ("not writable", "raise the limit on the size of files (ulimit -f)"),
+        _ => ("not writable", "name another directory with --data-dir"),
+    };
+    Unusable { why: format!("{how}: {what}: {}", reason(error)), next }
 }
 
 /// The system's own words, without what a library puts around them.
 fn reason(error: &std::io::Error) -> String {
     match error.get_ref().and_then(std::error::Error::source) {
-        Some(source) => source.to_string(),
-        None => error.to_string(),
+        Some(source) => without_number(&source.to_string()).to_owned(),
+        None => without_number(&error.to_string()).to_owned(),
     }
 }
 

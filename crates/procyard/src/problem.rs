@@ -31,14 +31,23 @@ pub(crate) fn words(error: &anyhow::Error) -> String {
         // Its code is for programs.
         let public = cause.downcast_ref::<PublicError>();
         let cause = public.map_or_else(|| cause.to_string(), |public| public.message.clone());
+        let cause = without_number(&cause);
         if words.is_empty() {
-            words = cause;
-        } else if !words.contains(&cause) {
+            words = cause.to_owned();
+        } else if !words.contains(cause) {
             words.push_str(": ");
-            words.push_str(&cause);
+            words.push_str(cause);
         }
     }
     spoken::text(&words)
+}
+
+/// A system's error without its number, which only those look for who know the text already.
+pub(crate) fn without_number(text: &str) -> &str {
+    match text.rsplit_once(" (os error ") {
+        Some((text, number)) if number.ends_with(')') => text,
+        _ => text,
+    }
 }
 
 /// What the service said of something else than a call, for a person.

@@ -64,7 +64,7 @@ pub(crate) fn parse(text: &str, directory: &Path) -> Result<Vec<Setting>, Vec<Mi
         vec![Mistake::new(format!("{}: {}", line(at), error.message()))]
     })?;
     let (mut settings, mut mistakes) = (Vec::new(), Vec::new());
-    let wrong = |at: usize, key: &str, text: &str| Mistake::of([key], format!("{at}: {text}"));
+    let wrong = |at: usize, key: &str, text: &str| (at, Mistake::of([key], format!("{at}: {text}")));
     for (section, entries) in table.get_ref() {
         let name = section.get_ref().as_ref();
         let at = line(section.span().start);
@@ -90,7 +90,12 @@ pub(crate) fn parse(text: &str, directory: &Path) -> Result<Vec<Setting>, Vec<Mi
             }
         }
     }
-    if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
+    if mistakes.is_empty() {
+        return Ok(settings);
+    }
+    // The parser's order is that of the names.
+    mistakes.sort_by_key(|(at, _)| *at);
+    Err(mistakes.into_iter().map(|(_, mistake)| mistake).collect())
 }
 
 /// A value without its place; `None` for what no key has.
@@ -213,10 +218,10 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_is_told_at_once() {
-        let mistakes = parse("[a]\n[processes]\nb = 1\nshell = 2\n", Path::new("/etc")).unwrap_err();
+    fn every_mistake_is_told_at_once_in_the_order_of_lines() {
+        let mistakes = parse("[processes]\nshell = 2\nb = 1\n[a]", Path::new("/etc")).unwrap_err();
         let keys: Vec<_> = mistakes.iter().flat_map(Mistake::keys).collect();
-        assert_eq!(keys, ["a", "processes.b", "processes.shell"], "{mistakes:?}");
+        assert_eq!(keys, ["processes.shell", "processes.b", "a"], "{mistakes:?}");
     }
 
     #[test]

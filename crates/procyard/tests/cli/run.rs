@@ -35,6 +35,7 @@ fn the_exit_code_is_that_of_the_command_or_says_why_there_is_none() {
         (&["kill -SEGV $$"], 139, "SIGSEGV"),
         (&["kill -KILL $$"], 137, "SIGKILL"),
         (&["--timeout", "1", "--", "sleep", "1000"], 124, "timed out"),
+        (&["--timeout", "0.2", "--", "sleep", "1000"], 124, "timed out"),
         (&["--", "/etc/passwd"], 126, "procyard: "),
         (&["--", "/"], 126, "procyard: "),
         (&["--", "/nonexistent/program"], 127, "procyard: "),
