@@ -59,6 +59,10 @@ When nobody reads the output any more, as of `procyard run yes | head`, the comm
 Exit codes: that of the command; 128+n when signal n ended it; 124 when it timed out; 125 when procyard itself failed; 126 \
 when the command is not executable; 127 when it was not found; 141 when nobody read the output any more.";
 
+const EVENTS_USAGE: &str = "\
+procyard events [OPTIONS] [HANDLE]
+       procyard events [OPTIONS] --session UUID";
+
 const DOCTOR_CODES: &str = "\
 Exit codes: 0 commands can be contained, and their records kept; 1 nothing will be started here, since nothing can contain \
 commands or the data directory cannot be written; 125 procyard itself failed.
@@ -128,7 +132,7 @@ pub(crate) enum Command {
     #[command(after_help = service::WAIT_EXAMPLES)]
     Wait(WaitOptions),
     /// Say what happened to processes, from the journal.
-    #[command(after_help = service::EVENTS_EXAMPLES)]
+    #[command(after_help = service::EVENTS_EXAMPLES, override_usage = EVENTS_USAGE)]
     Events(EventsOptions),
     /// Say what this machine can do for contained commands, and what would make it better.
     #[command(after_help = DOCTOR_CODES)]

@@ -17,7 +17,11 @@ use crate::cli::DoctorOptions;
 use crate::config::Effective;
 use crate::problem::without_number;
 use crate::say::{Voice, give};
+use crate::table::{columns, shown_width};
 use crate::{exit, log};
+
+/// The columns of a subject.
+const SUBJECT: usize = 14;
 
 /// How much is written to try the data directory.
 const TRIAL_BYTES: usize = 64 * 1024;
@@ -50,7 +54,7 @@ async fn look(options: &DoctorOptions) -> anyhow::Result<ExitCode> {
     give(if options.json {
         format!("{}\n", as_json(&found, &data, &configured))
     } else {
-        as_text(&found, &data, &configured)
+        folded(&as_text(&found, &data, &configured), shown_width())
     })?;
     let fit = found.is_ok() && data.usable.is_ok();
     Ok(if fit { ExitCode::SUCCESS } else { exit::UNFIT.into() })
@@ -117,7 +121,28 @@ fn as_json(found: &Found, data: &Place, configured: &Effective) -> Value {
 
 /// A line with its subject; without one it goes on with the line before.
 fn row(subject: &str, says: impl Display) -> String {
-    format!("{subject:<14} {says}\n")
+    format!("{subject:<SUBJECT$} {says}\n")
+}
+
+/// The lines with none longer than that where words allow it, below what they say and not below their subject.
+fn folded(text: &str, width: Option<usize>) -> String {
+    let Some(width) = width.filter(|width| *width > 2 * SUBJECT) else { return text.to_owned() };
+    let mut folded = String::new();
+    for line in text.lines() {
+        let mut taken = 0;
+        for word in line.split_inclusive(' ') {
+            if taken > SUBJECT + 1 && taken + columns(word.trim_end()) > width {
+                folded.truncate(folded.trim_end_matches(' ').len());
+                folded.push('\n');
+                folded.extend(std::iter::repeat_n(' ', SUBJECT + 1));
+                taken = SUBJECT + 1;
+            }
+            folded.push_str(word);
+            taken += columns(word);
+        }
+        folded.push('\n');
+    }
+    folded
 }
 
 fn containment(report: &ContainmentReport) -> String {
@@ -252,7 +277,7 @@ fn data_directory(data_dir: &Path) -> Result<(), Unusable> {
 }
 
 fn write_trial(mut file: std::fs::File) -> std::io::Result<()> {
-    file.write_all(&[b'p'; TRIAL_BYTES])?;
+    file.write_all(&vec![b'p'; TRIAL_BYTES])?;
     file.sync_all()
 }
 
@@ -294,4 +319,25 @@ fn limits(limits: &Limits) -> String {
         limits.spool_bytes_total / MIB
     );
     row("limits", processes) + &row("", output)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_folded_at_words_below_what_they_say() {
+        let text = row("subject", "one two three four five six") + &row("", "short");
+        assert_eq!(folded(&text, None), text);
+        assert_eq!(folded(&text, Some(20)), text, "too narrow for two columns");
+        assert_eq!(
+            folded(&text, Some(30)),
+            "subject        one two three\n               four five six\n               short\n"
+        );
+        let path = row("data directory", "/a/path/that/is/longer/than/the/terminal (writable)");
+        assert_eq!(
+            folded(&path, Some(30)),
+            "data directory /a/path/that/is/longer/than/the/terminal\n               (writable)\n"
+        );
+    }
 }

@@ -33,7 +33,7 @@ pub(crate) fn words(error: &anyhow::Error) -> String {
         let cause = public.map_or_else(|| cause.to_string(), |public| public.message.clone());
         let cause = without_number(&cause);
         if words.is_empty() {
-            words = cause.to_owned();
+            words.push_str(cause);
         } else if !words.contains(cause) {
             words.push_str(": ");
             words.push_str(cause);

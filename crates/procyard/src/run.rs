@@ -21,6 +21,7 @@ use crate::cli::RunOptions;
 use crate::config::{Config, Effective};
 use crate::limits::unenforced;
 use crate::pages::write_page;
+use crate::problem::without_number;
 use crate::say::{Voice, say};
 use crate::session::{Keep, Session, Which};
 use crate::terminal::{RawTerminal, Signals};
@@ -206,7 +207,8 @@ impl Run<'_> {
         let output = if error.kind() == std::io::ErrorKind::BrokenPipe {
             Passed::NobodyReads
         } else {
-            self.voice.note(format_args!("output could not be written: {error}"));
+            self.voice
+                .note(format_args!("output could not be written: {}", without_number(&error.to_string())));
             Passed::Failed
         };
         let stop = StopRequest { kind: StopKind::Terminate, grace: None };
