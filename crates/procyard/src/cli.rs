@@ -13,6 +13,7 @@ use procyard_tools::Dialect;
 mod seconds;
 mod service;
 pub(crate) mod usage;
+pub(crate) mod written;
 
 pub(crate) use service::{
     AttachOptions, EventsOptions, LogsOptions, PsOptions, RemoteOptions, SendOptions, ServeOptions,
@@ -222,7 +223,7 @@ pub(crate) struct McpOptions {
     pub(crate) dialect: DialectName,
 
     /// Hand a foreground call over after this many seconds, before the client gives up on it; 0 never does
-    #[arg(long, value_name = "SECONDS", default_value_t = 50, value_parser = clap::value_parser!(u64).range(0..=86_400))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 50, value_parser = written::whole::<u64>(0..=86_400))]
     pub(crate) auto_yield: u64,
 
     #[command(flatten)]
@@ -306,7 +307,7 @@ pub(crate) struct GcOptions {
     pub(crate) json: bool,
 
     /// How long ago a session must have ended, in days [default: `retention.log_days`, which is 14]
-    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u64).range(0..=36_500))]
+    #[arg(long, value_name = "DAYS", value_parser = written::whole::<u64>(0..=36_500))]
     pub(crate) older_than: Option<u64>,
 
     #[command(flatten)]
@@ -368,7 +369,7 @@ pub(crate) struct ServerOptions {
     pub(crate) socket: Option<PathBuf>,
 
     /// Be found at this TCP address, too, with tokens; port 0 picks one
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = written::address)]
     pub(crate) listen: Option<SocketAddr>,
 }
 

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use procyard_api::{StopMode, StreamChoice};
 use procyard_core::{Handle, SessionId, State};
 
-use super::{DataDir, ServerOptions, seconds};
+use super::{DataDir, ServerOptions, seconds, written};
 use crate::config::{ConfigOptions, nearest};
 use crate::remote::attach::DetachKeys;
 
@@ -117,7 +117,7 @@ pub(crate) struct RemoteOptions {
     pub(crate) socket: Option<PathBuf>,
 
     /// The TCP address of the service; `$PROCYARD_TOKEN` holds the token
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = written::address)]
     pub(crate) connect: Option<SocketAddr>,
 
     /// Say everything but output as JSON, errors too
@@ -142,7 +142,7 @@ pub(crate) struct PsOptions {
     pub(crate) session: Option<SessionId>,
 
     /// Show at most so many, newest first
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = written::whole::<u64>(1..=10_000))]
     pub(crate) limit: u64,
 
     #[command(flatten)]
@@ -166,8 +166,8 @@ pub(crate) struct LogsOptions {
     #[arg(long, short)]
     pub(crate) follow: bool,
 
-    /// Begin with the last so many lines
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Begin with the last so many lines, at most 4 MiB of them; with 0 behind what was printed so far
+    #[arg(long, value_name = "N", value_parser = written::whole::<u64>(0..=u64::MAX.into()))]
     pub(crate) tail: Option<u64>,
 
     /// Only this stream
@@ -304,7 +304,7 @@ pub(crate) struct EventsOptions {
     pub(crate) follow: bool,
 
     /// Only events behind this number
-    #[arg(long, value_name = "SEQ", default_value_t = 0)]
+    #[arg(long, value_name = "SEQ", default_value_t = 0, value_parser = written::whole::<u64>(0..=u64::MAX.into()))]
     pub(crate) after: u64,
 
     /// Events of this session; not together with HANDLE [default: the only open session]

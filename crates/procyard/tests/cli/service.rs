@@ -59,6 +59,8 @@ fn a_process_is_listed_followed_written_to_stopped_and_waited_for() {
 
     let waited = verb(&scene, "wait", &handle, &[]);
     assert_eq!(waited.code(), 128 + Signal::SIGTERM as i32, "{waited:?}");
+    let none = verb(&scene, "logs", &handle, &["--tail", "0"]);
+    assert_eq!((none.code(), none.stdout().as_str()), (0, ""));
     let tail = verb(&scene, "logs", &handle, &["--tail", "1"]);
     assert_eq!(tail.stdout(), "hello there\n");
     let events = verb(&scene, "events", &handle, &[]).stdout();
