@@ -14,7 +14,7 @@ use crate::CutOff;
 #[non_exhaustive]
 pub enum ClientError {
     /// Nobody answers at the address. Nothing was sent.
-    #[error("no service answers at {address}; start one with `procyard serve`")]
+    #[error("no service answers at {address} ({}); start one with `procyard serve`", reason(.source))]
     Unreachable {
         /// Where it was looked for.
         address: String,
@@ -111,5 +111,14 @@ impl ClientError {
             Ok(body) => Self::Refused { status, error: body.error, retry_after },
             Err(_) => Self::Unexplained { status },
         }
+    }
+}
+
+/// The system's words without its number of the error, for the middle of a sentence.
+fn reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    match text.rsplit_once(" (os error ") {
+        Some((words, _)) => words.to_owned(),
+        None => text,
     }
 }

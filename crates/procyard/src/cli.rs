@@ -4,13 +4,16 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use procyard_core::{Handle, LoopId, SessionId};
 use procyard_tools::Dialect;
 
+mod seconds;
 mod service;
 pub(crate) mod usage;
+pub(crate) mod written;
 
 pub(crate) use service::{
     AttachOptions, EventsOptions, LogsOptions, PsOptions, RemoteOptions, SendOptions, ServeOptions,
@@ -31,8 +34,8 @@ pub(crate) struct Cli {
 /// The exit codes of every verb; those of `run` and `wait` are the command's where there is one.
 const EXIT_CODES: &str = "\
 Exit codes: 0 it was done; 125 procyard itself failed or was called wrongly; 141 nobody read the output any more (logs, \
-events, export, run). `run` and `wait` give the code of the command, 128+n when signal n ended it, 124 when it timed out; \
-`run` 126 when it is not executable and 127 when it was not found. `doctor` gives 1 where nothing can contain commands.
+events, export, run, attach). `run`, `wait` and `attach` give the code of the command, 128+n when signal n ended it, 124 when it timed out; \
+`run` 126 when it is not executable and 127 when it was not found. `doctor` gives 1 where no command would be started.
 
 With --json results are JSON on standard output, and a failure is one line on standard error, \
 {\"error\": {\"code\", \"message\", \"field\", \"retryable\", \"effects\"}}, the same as from the service.";
@@ -44,7 +47,7 @@ procyard run [OPTIONS] 'LINE'
 const RUN_EXAMPLES: &str = "\
 Examples:
   procyard run 'cargo build 2>&1 | tail -5'
-  procyard run --timeout 60 -- make -j4 test
+  procyard run --timeout 10m -- make -j4 test
   procyard run --memory-max 2G --pids-max 200 ./untried.sh
   procyard run 'setsid sleep 1000 & echo the sleep is ended, too'
 
@@ -57,8 +60,15 @@ When nobody reads the output any more, as of `procyard run yes | head`, the comm
 Exit codes: that of the command; 128+n when signal n ended it; 124 when it timed out; 125 when procyard itself failed; 126 \
 when the command is not executable; 127 when it was not found; 141 when nobody read the output any more.";
 
+const EVENTS_USAGE: &str = "\
+procyard events [OPTIONS] [HANDLE]
+       procyard events [OPTIONS] --session UUID";
+
 const DOCTOR_CODES: &str = "\
-Exit codes: 0 commands can be contained; 1 nothing here can contain them, and nothing will be started; 125 procyard itself failed.";
+Exit codes: 0 commands can be contained, and their records kept; 1 nothing will be started here, since nothing can contain \
+commands or the data directory cannot be written; 125 procyard itself failed.
+
+The data directory is tried with a file of 64 KiB that has no name and is gone at once.";
 
 const GC_CODES: &str = "\
 Exit codes: 0 all of it was removed; 125 something could not be removed.";
@@ -78,10 +88,18 @@ const COMPLETIONS_EXAMPLES: &str = "\
 Example:
   procyard completions bash > ~/.local/share/bash-completion/completions/procyard";
 
+const MAN_EXAMPLES: &str = "\
+Examples:
+  procyard man | man -l -
+  procyard man --dir ~/.local/share/man/man1 && man procyard-run";
+
 const CONFIG_EXAMPLES: &str = "\
 Examples:
   procyard config --explain > config.toml
-  PROCYARD_PROCESSES__MAX_CONCURRENT=4 procyard config --json | jq '.keys[\"processes.max_concurrent\"]'";
+  PROCYARD_LOG__LEVEL=info procyard config --json | jq .keys
+
+Exit codes: 0 all of it is right; 125 it is not, and every mistake is told; with --json `field` names the key, and where \
+there are several, `fields` all of them.";
 
 const DATA_DIR_HELP: &str = "Where sessions are kept [default: $PROCYARD_DATA, else $XDG_STATE_HOME/procyard, else ~/.local/state/procyard]";
 
@@ -115,7 +133,7 @@ pub(crate) enum Command {
     #[command(after_help = service::WAIT_EXAMPLES)]
     Wait(WaitOptions),
     /// Say what happened to processes, from the journal.
-    #[command(after_help = service::EVENTS_EXAMPLES)]
+    #[command(after_help = service::EVENTS_EXAMPLES, override_usage = EVENTS_USAGE)]
     Events(EventsOptions),
     /// Say what this machine can do for contained commands, and what would make it better.
     #[command(after_help = DOCTOR_CODES)]
@@ -133,6 +151,7 @@ pub(crate) enum Command {
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions(CompletionsOptions),
     /// Write the manual page, or all of them.
+    #[command(after_help = MAN_EXAMPLES)]
     Man(ManOptions),
 }
 
@@ -158,9 +177,9 @@ pub(crate) struct RunOptions {
     #[arg(long)]
     pub(crate) tty: bool,
 
-    /// End the command after this many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=315_360_000))]
-    pub(crate) timeout: Option<u64>,
+    /// End the command after this many seconds, such as 90 or 0.5; with s, m, h or d behind it that unit, such as 10m
+    #[arg(long, value_name = "SECONDS", value_parser = seconds::deadline)]
+    pub(crate) timeout: Option<Duration>,
 
     /// Where the command runs [default: here]
     #[arg(long, value_name = "DIR")]
@@ -204,7 +223,7 @@ pub(crate) struct McpOptions {
     pub(crate) dialect: DialectName,
 
     /// Hand a foreground call over after this many seconds, before the client gives up on it; 0 never does
-    #[arg(long, value_name = "SECONDS", default_value_t = 50, value_parser = clap::value_parser!(u64).range(0..=86_400))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 50, value_parser = written::whole::<u64>(0..=86_400))]
     pub(crate) auto_yield: u64,
 
     #[command(flatten)]
@@ -265,8 +284,8 @@ pub(crate) enum ExportFormat {
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportOptions {
-    /// The process, as results and lists name it
-    #[arg(value_name = "HANDLE", allow_hyphen_values = true)]
+    /// The process, as `procyard ps` and results name it
+    #[arg(value_name = "HANDLE", allow_hyphen_values = true, value_parser = service::handle)]
     pub(crate) handle: Handle,
 
     /// What the record is written as
@@ -288,7 +307,7 @@ pub(crate) struct GcOptions {
     pub(crate) json: bool,
 
     /// How long ago a session must have ended, in days [default: `retention.log_days`, which is 14]
-    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u64).range(0..=36_500))]
+    #[arg(long, value_name = "DAYS", value_parser = written::whole::<u64>(0..=36_500))]
     pub(crate) older_than: Option<u64>,
 
     #[command(flatten)]
@@ -350,7 +369,7 @@ pub(crate) struct ServerOptions {
     pub(crate) socket: Option<PathBuf>,
 
     /// Be found at this TCP address, too, with tokens; port 0 picks one
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = written::address)]
     pub(crate) listen: Option<SocketAddr>,
 }
 

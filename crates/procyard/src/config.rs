@@ -12,6 +12,7 @@ mod file;
 mod keys;
 mod kind;
 mod level;
+mod mistake;
 mod nearest;
 #[cfg(test)]
 mod page;
@@ -20,6 +21,7 @@ mod sources;
 
 pub(crate) use keys::{Config, Log};
 pub(crate) use kind::LogFormat;
+pub(crate) use mistake::Mistake;
 pub(crate) use nearest::nearest;
 pub(crate) use show::show;
 pub(crate) use sources::{ConfigOptions, Effective, Flag};

@@ -3,10 +3,10 @@
 //! Not for repairing anything.
 
 use std::fmt::Display;
-use std::path::Path;
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use nix::unistd::{AccessFlags, access};
 use procyard_core::Limits;
 use procyard_host::{CgroupVersion, ContainmentReport, HostOptions, HostRunner};
 use procyard_runner::{Runner as _, Tier};
@@ -15,14 +15,22 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::DoctorOptions;
 use crate::config::Effective;
+use crate::problem::without_number;
 use crate::say::{Voice, give};
+use crate::table::{columns, shown_width};
 use crate::{exit, log};
+
+/// The columns of a subject.
+const SUBJECT: usize = 14;
+
+/// How much is written to try the data directory.
+const TRIAL_BYTES: usize = 64 * 1024;
 
 /// What gives a command its limits where nothing does.
 const HOW_TO_LIMIT: &str = "to limit, run in a subgroup of a delegated cgroup (systemd: Delegate=yes with \
     DelegateSubgroup=), or where the hierarchies of memory and pids are writable";
 
-/// Looks and tells; exits 1 when nothing can contain.
+/// Looks and tells; exits 1 when nothing would be started here.
 pub(crate) async fn doctor(options: DoctorOptions) -> ExitCode {
     match look(&options).await {
         Ok(code) => code,
@@ -33,7 +41,7 @@ pub(crate) async fn doctor(options: DoctorOptions) -> ExitCode {
 async fn look(options: &DoctorOptions) -> anyhow::Result<ExitCode> {
     let configured = options.config.load(Vec::new())?;
     log::start(&Voice::of(options.json).logs(&configured.config.log))?;
-    let data_dir = options.data.resolve()?;
+    let data = Place::try_out(options.data.resolve()?).await?;
     let host = HostOptions { try_on_request: true, ..HostOptions::default() };
     let found = match HostRunner::start(host).await {
         Ok(runner) => {
@@ -44,17 +52,18 @@ async fn look(options: &DoctorOptions) -> anyhow::Result<ExitCode> {
         Err(error) => Err(error.to_string()),
     };
     give(if options.json {
-        format!("{}\n", as_json(&found, &data_dir, &configured))
+        format!("{}\n", as_json(&found, &data, &configured))
     } else {
-        as_text(&found, &data_dir, &configured)
+        folded(&as_text(&found, &data, &configured), shown_width())
     })?;
-    Ok(if found.is_ok() { ExitCode::SUCCESS } else { exit::UNCONTAINED.into() })
+    let fit = found.is_ok() && data.usable.is_ok();
+    Ok(if fit { ExitCode::SUCCESS } else { exit::UNFIT.into() })
 }
 
 /// What contains commands here and whether they can have terminals, or why nothing does.
 type Found = Result<(ContainmentReport, bool), String>;
 
-fn as_text(found: &Found, data_dir: &Path, configured: &Effective) -> String {
+fn as_text(found: &Found, data: &Place, configured: &Effective) -> String {
     let mut text = format!("procyard       {}\n", env!("CARGO_PKG_VERSION"));
     match found {
         Ok((report, built_in)) => {
@@ -67,13 +76,13 @@ fn as_text(found: &Found, data_dir: &Path, configured: &Effective) -> String {
             text.push_str(&row("", "nothing will be started here that could escape"));
         }
     }
-    text.push_str(&row("data directory", in_words(data_dir, &data_directory(data_dir))));
+    text.push_str(&data.rows());
     text.push_str(&limits(&configured.limits));
     text.push_str(&row("configuration", file(configured.file.as_deref())));
     text
 }
 
-fn as_json(found: &Found, data_dir: &Path, configured: &Effective) -> Value {
+fn as_json(found: &Found, data: &Place, configured: &Effective) -> Value {
     fn possible(what: Result<impl Serialize, impl Display>) -> Value {
         match what {
             Ok(how) => json!({"possible": true, "how": how}),
@@ -84,7 +93,7 @@ fn as_json(found: &Found, data_dir: &Path, configured: &Effective) -> Value {
     let mut value = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "containment": possible(contained),
-        "data_directory": {"path": data_dir, "usable": possible(data_directory(data_dir).map(|()| "writable"))},
+        "data_directory": {"path": data.path, "usable": possible(data.usable.as_ref().map(|()| "writable"))},
         "configuration": configured.file,
     });
     if let Ok((report, built_in)) = found {
@@ -112,7 +121,28 @@ fn as_json(found: &Found, data_dir: &Path, configured: &Effective) -> Value {
 
 /// A line with its subject; without one it goes on with the line before.
 fn row(subject: &str, says: impl Display) -> String {
-    format!("{subject:<14} {says}\n")
+    format!("{subject:<SUBJECT$} {says}\n")
+}
+
+/// The lines with none longer than that where words allow it, below what they say and not below their subject.
+fn folded(text: &str, width: Option<usize>) -> String {
+    let Some(width) = width.filter(|width| *width > 2 * SUBJECT) else { return text.to_owned() };
+    let mut folded = String::new();
+    for line in text.lines() {
+        let mut taken = 0;
+        for word in line.split_inclusive(' ') {
+            if taken > SUBJECT + 1 && taken + columns(word.trim_end()) > width {
+                folded.truncate(folded.trim_end_matches(' ').len());
+                folded.push('\n');
+                folded.extend(std::iter::repeat_n(' ', SUBJECT + 1));
+                taken = SUBJECT + 1;
+            }
+            folded.push_str(word);
+            taken += columns(word);
+        }
+        folded.push('\n');
+    }
+    folded
 }
 
 fn containment(report: &ContainmentReport) -> String {
@@ -191,22 +221,83 @@ fn terminals(built_in: bool) -> Result<(), &'static str> {
     }
 }
 
-/// Whether sessions can be kept there, or why not.
-fn data_directory(data_dir: &Path) -> Result<(), String> {
-    // The directory need not be there yet: the nearest one that is decides.
-    let existing = data_dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
-    let usable = AccessFlags::W_OK | AccessFlags::X_OK;
-    if !existing.is_dir() {
-        Err(format!("not usable: {} is not a directory", existing.display()))
-    } else if access(existing, usable).is_ok() {
-        Ok(())
-    } else {
-        Err("not writable: nothing will be started; name another with --data-dir".to_owned())
+/// The data directory, and whether sessions can be kept there.
+struct Place {
+    path: PathBuf,
+    usable: Result<(), Unusable>,
+}
+
+/// Why no sessions can be kept, and what to do about it.
+struct Unusable {
+    why: String,
+    next: &'static str,
+}
+
+impl Place {
+    /// Tries it: a directory that may be written may still have no room.
+    async fn try_out(path: PathBuf) -> anyhow::Result<Self> {
+        let tried = tokio::task::spawn_blocking(move || {
+            let usable = data_directory(&path);
+            Self { path, usable }
+        });
+        Ok(tried.await?)
+    }
+
+    fn rows(&self) -> String {
+        let path = self.path.display();
+        match &self.usable {
+            Ok(()) => row("data directory", format_args!("{path} (writable)")),
+            Err(Unusable { why, next }) => {
+                let why = row("data directory", format_args!("{path} ({why})"));
+                why + &row("", format_args!("nothing will be started; {next}"))
+            }
+        }
     }
 }
 
-fn in_words(data_dir: &Path, usable: &Result<(), String>) -> String {
-    format!("{} ({})", data_dir.display(), usable.as_ref().err().map_or("writable", String::as_str))
+impl Display for Unusable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}; {}", self.why, self.next)
+    }
+}
+
+/// Writes and syncs a file there that has no name. Blocking.
+fn data_directory(data_dir: &Path) -> Result<(), Unusable> {
+    // The directory need not be there yet: the nearest one that is decides.
+    let existing = data_dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+    let place = existing.display();
+    if !existing.is_dir() {
+        let why = format!("not usable: {place} is not a directory");
+        return Err(Unusable { why, next: "name another with --data-dir" });
+    }
+    let made = tempfile::tempfile_in(existing)
+        .map_err(|error| refused(&error, format_args!("no file can be made in {place}")))?;
+    write_trial(made)
+        .map_err(|error| refused(&error, format_args!("{TRIAL_BYTES} bytes cannot be written in {place}")))
+}
+
+fn write_trial(mut file: std::fs::File) -> std::io::Result<()> {
+    file.write_all(&vec![b'p'; TRIAL_BYTES])?;
+    file.sync_all()
+}
+
+fn refused(error: &std::io::Error, what: impl Display) -> Unusable {
+    let (how, next) = match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            ("full", "make room, for example with `procyard gc`, or name another directory with --data-dir")
+        }
+        ErrorKind::FileTooLarge => ("not writable", "raise the limit on the size of files (ulimit -f)"),
+        _ => ("not writable", "name another directory with --data-dir"),
+    };
+    Unusable { why: format!("{how}: {what}: {}", reason(error)), next }
+}
+
+/// The system's own words, without what a library puts around them.
+fn reason(error: &std::io::Error) -> String {
+    match error.get_ref().and_then(std::error::Error::source) {
+        Some(source) => without_number(&source.to_string()).to_owned(),
+        None => without_number(&error.to_string()).to_owned(),
+    }
 }
 
 fn file(file: Option<&Path>) -> String {
@@ -228,4 +319,25 @@ fn limits(limits: &Limits) -> String {
         limits.spool_bytes_total / MIB
     );
     row("limits", processes) + &row("", output)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_folded_at_words_below_what_they_say() {
+        let text = row("subject", "one two three four five six") + &row("", "short");
+        assert_eq!(folded(&text, None), text);
+        assert_eq!(folded(&text, Some(20)), text, "too narrow for two columns");
+        assert_eq!(
+            folded(&text, Some(30)),
+            "subject        one two three\n               four five six\n               short\n"
+        );
+        let path = row("data directory", "/a/path/that/is/longer/than/the/terminal (writable)");
+        assert_eq!(
+            folded(&path, Some(30)),
+            "data directory /a/path/that/is/longer/than/the/terminal\n               (writable)\n"
+        );
+    }
 }

@@ -12,8 +12,8 @@ use serde_json::json;
 use crate::problem;
 use crate::say::{Voice, print_line, say};
 
-/// `procyard doctor`: nothing here can contain a command.
-pub(crate) const UNCONTAINED: u8 = 1;
+/// `procyard doctor`: nothing will be started here.
+pub(crate) const UNFIT: u8 = 1;
 
 /// The command's lifetime deadline passed, or a wait for it did (as `timeout(1)` says it).
 pub(crate) const TIMED_OUT: u8 = 124;
@@ -42,7 +42,7 @@ pub(crate) fn fault(error: &anyhow::Error) -> ExitCode {
 pub(crate) fn fault_as(error: &anyhow::Error, voice: Voice) -> ExitCode {
     match voice {
         Voice::Text => say(problem::words(error)),
-        Voice::Json => print_line(&json!({"error": problem::public(error)})),
+        Voice::Json => print_line(&json!({"error": problem::as_json(error)})),
     }
     code_of(error).into()
 }
@@ -75,7 +75,7 @@ mod tests {
 
     /// The codes with their rows in the documentation.
     const CODES: [(u8, &str); 7] = [
-        (UNCONTAINED, "`UNCONTAINED`"),
+        (UNFIT, "`UNFIT`"),
         (TIMED_OUT, "`TIMED_OUT`"),
         (FAULT, "`FAULT`"),
         (NOT_EXECUTABLE, "`NOT_EXECUTABLE`"),

@@ -49,6 +49,10 @@ pub(crate) async fn export(options: ExportOptions) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever reads has seen enough.
         Err(error) if is_broken_pipe(&error) => exit::BROKEN_PIPE.into(),
+        // Only output gives such an error and says nothing of where it is from.
+        Err(error) if error.is::<std::io::Error>() => {
+            exit::fault_as(&error.context("the record could not be written"), voice)
+        }
         Err(error) => exit::fault_as(&error, voice),
     }
 }

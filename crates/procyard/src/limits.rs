@@ -8,6 +8,7 @@ use procyard_host::{ContainmentReport, HostOptions};
 use procyard_runner::ResourceLimits;
 
 use crate::cli::TierName;
+use crate::cli::written::whole;
 use crate::config::{Config, Flag};
 
 /// Options of every verb that starts commands.
@@ -23,15 +24,15 @@ pub(crate) struct LimitOptions {
     pub(crate) memory_max: Option<u64>,
 
     /// The most processes and threads that a command and all it starts may be together
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u32::MAX.into()))]
     pub(crate) pids_max: Option<u32>,
 
     /// The CPU niceness of commands, -20 to 19
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(-20..=19))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<i32>(-20..=19))]
     pub(crate) nice: Option<i32>,
 
     /// How early commands are ended when the machine is out of memory, -1000 to 1000 [default: 500 above procyard's own]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(-1000..=1000))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<i32>(-1000..=1000))]
     pub(crate) oom_score_adj: Option<i32>,
 
     /// Leave core dumps as they are set here; without this commands make none

@@ -30,6 +30,7 @@ mod terminal;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use clap::error::ContextKind;
 
 use crate::cli::{Cli, Command, usage};
 use crate::say::{Voice, say};
@@ -42,7 +43,7 @@ fn main() -> ExitCode {
     procyard_host::bound_allocator();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return misused(&error),
+        Err(error) => return misused(error),
     };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -75,17 +76,26 @@ fn main() -> ExitCode {
     code
 }
 
-/// Help and version are asked for; anything else is a usage error. A closed stdout changes neither.
-fn misused(error: &clap::Error) -> ExitCode {
+/// Help and version are asked for, and whoever reads them may have had enough; anything else is a usage error.
+fn misused(mut error: clap::Error) -> ExitCode {
     if !error.use_stderr() {
-        let _ = error.print();
-        return ExitCode::SUCCESS;
+        return match error.print() {
+            Err(unwritten) if unwritten.kind() != std::io::ErrorKind::BrokenPipe => {
+                exit::fault(&anyhow::Error::new(unwritten).context("standard output cannot be written"))
+            }
+            _ => ExitCode::SUCCESS,
+        };
     }
     let arguments: Vec<_> = std::env::args_os().skip(1).take_while(|argument| argument != "--").collect();
     let is_run = arguments.first().is_some_and(|verb| verb == "run");
-    let quote = is_run && error.kind() == clap::error::ErrorKind::UnknownArgument;
+    let misspelt = error.get(ContextKind::SuggestedArg).is_some();
+    let quote = is_run && error.kind() == clap::error::ErrorKind::UnknownArgument && !misspelt;
+    if quote {
+        // It would have `run` take one argument behind the dashes and leave the rest in front of them.
+        error.remove(ContextKind::Suggested);
+    }
     if arguments.iter().any(|argument| argument == "--json") {
-        return exit::fault_as(&usage::refusal(error, quote), Voice::Json);
+        return exit::fault_as(&usage::refusal(&error, quote), Voice::Json);
     }
     let _ = error.print();
     if quote {

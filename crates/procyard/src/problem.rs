@@ -2,6 +2,8 @@
 //!
 //! Not for who is told: that is `exit` and `say`.
 
+mod spoken;
+
 use std::error::Error;
 
 use procyard_client::ClientError;
@@ -12,34 +14,62 @@ use procyard_manifest::{LoadError, SessionError};
 use procyard_runner::RunnerError;
 use procyard_server::http::ServiceError;
 use procyard_supervisor::SupervisorError;
+use serde_json::{Value, json};
+
+use crate::config::Mistake;
 
 /// Something that this program refuses or cannot do, with its code.
 pub(crate) fn refused(code: ErrorCode, message: impl Into<String>) -> anyhow::Error {
     PublicError::new(code, message).into()
 }
 
-/// Every cause of an error once, outermost first. A text that ends with its cause already is not given that again.
+/// Every cause of an error once, outermost first, for a person. A text that has its cause in it already is not given that
+/// again.
 pub(crate) fn words(error: &anyhow::Error) -> String {
     let mut words = String::new();
     for cause in error.chain() {
         // Its code is for programs.
         let public = cause.downcast_ref::<PublicError>();
         let cause = public.map_or_else(|| cause.to_string(), |public| public.message.clone());
+        let cause = without_number(&cause);
         if words.is_empty() {
-            words = cause;
-        } else if !words.ends_with(&cause) {
+            words.push_str(cause);
+        } else if !words.contains(cause) {
             words.push_str(": ");
-            words.push_str(&cause);
+            words.push_str(cause);
         }
     }
-    words
+    spoken::text(&words)
+}
+
+/// A system's error without its number, which only those look for who know the text already.
+pub(crate) fn without_number(text: &str) -> &str {
+    match text.rsplit_once(" (os error ") {
+        Some((text, number)) if number.ends_with(')') => text,
+        _ => text,
+    }
+}
+
+/// What the service said of something else than a call, for a person.
+pub(crate) fn told(said: &PublicError) -> String {
+    spoken::text(&said.message)
 }
 
 /// The error as a program reads it: the code of its innermost cause that has one, and the words that a person reads.
 pub(crate) fn public(error: &anyhow::Error) -> PublicError {
     let known = error.chain().filter_map(known).last();
     let known = known.unwrap_or_else(|| PublicError::new(ErrorCode::Internal, ""));
-    PublicError { message: words(error), ..known }
+    PublicError { message: words(error), field: known.field.map(spoken::field), ..known }
+}
+
+/// The same as JSON. Where several settings are at fault, `fields` names all of them.
+pub(crate) fn as_json(error: &anyhow::Error) -> Value {
+    let mut value = json!(public(error));
+    let mistake = error.chain().find_map(|cause| cause.downcast_ref::<Mistake>());
+    if let Some(several) = mistake.map(Mistake::keys).filter(|keys| keys.len() > 1) {
+        value["fields"] = json!(several);
+    }
+    value
 }
 
 /// A cause that has a code.
@@ -47,6 +77,9 @@ fn known(cause: &(dyn Error + 'static)) -> Option<PublicError> {
     let said = |code| Some(PublicError::new(code, ""));
     if let Some(error) = cause.downcast_ref::<PublicError>() {
         Some(error.clone())
+    } else if let Some(mistake) = cause.downcast_ref::<Mistake>() {
+        let key = mistake.keys().first().cloned();
+        Some(PublicError { field: key, ..PublicError::new(ErrorCode::InvalidSettings, "") })
     } else if let Some(error) = cause.downcast_ref::<ClientError>() {
         Some(error.public())
     } else if let Some(error) = cause.downcast_ref::<SupervisorError>() {

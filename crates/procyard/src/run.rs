@@ -21,6 +21,7 @@ use crate::cli::RunOptions;
 use crate::config::{Config, Effective};
 use crate::limits::unenforced;
 use crate::pages::write_page;
+use crate::problem::without_number;
 use crate::say::{Voice, say};
 use crate::session::{Keep, Session, Which};
 use crate::terminal::{RawTerminal, Signals};
@@ -82,7 +83,7 @@ async fn attend(
     let size = if options.tty { Some(terminal::size().unwrap_or_default()) } else { None };
     let stdin = if options.no_stdin && !options.tty { StdinMode::Null } else { StdinMode::Open };
     let origin = Origin { execution: ExecutionId::from_random(*uuid::Uuid::new_v4().as_bytes()) };
-    let deadline = options.timeout.map(Duration::from_secs);
+    let deadline = options.timeout;
     let limits = options.limits.of_each(config);
     if !options.json {
         unenforced(config, &session.runner.report()).into_iter().for_each(say);
@@ -206,7 +207,8 @@ impl Run<'_> {
         let output = if error.kind() == std::io::ErrorKind::BrokenPipe {
             Passed::NobodyReads
         } else {
-            self.voice.note(format_args!("output could not be written: {error}"));
+            self.voice
+                .note(format_args!("output could not be written: {}", without_number(&error.to_string())));
             Passed::Failed
         };
         let stop = StopRequest { kind: StopKind::Terminate, grace: None };

@@ -110,8 +110,7 @@ impl Table {
             // https://no-color.org
             && variable("NO_COLOR").is_none()
             && variable("TERM").is_some_and(|terminal| terminal != "dumb");
-        let width = terminal::size_of(&stdout).map(|size| usize::from(size.cols));
-        self.rendered(width, coloured)
+        self.rendered(shown_width(), coloured)
     }
 
     fn rendered(&self, width: Option<usize>, coloured: bool) -> String {
@@ -172,7 +171,7 @@ impl Table {
 }
 
 /// How many columns a text takes, at most: terminals differ in what they make of joined and of varied characters.
-fn columns(text: &str) -> usize {
+pub(crate) fn columns(text: &str) -> usize {
     text.width().max(text.chars().filter_map(UnicodeWidthChar::width).sum())
 }
 
@@ -192,6 +191,22 @@ fn cut(text: &str, most: usize) -> String {
     }
     shown.push('…');
     shown
+}
+
+/// How wide lines on stdout may be; nothing where it is no terminal, or one that does not say.
+pub(crate) fn shown_width() -> Option<usize> {
+    let stdout = std::io::stdout();
+    if !stdout.is_terminal() {
+        return None;
+    }
+    let size = terminal::size_of(&stdout).map(|size| usize::from(size.cols));
+    width(std::env::var("COLUMNS").ok().as_deref(), size)
+}
+
+/// How wide a terminal is: as `COLUMNS` says, which the person has set, else as the terminal says.
+fn width(columns: Option<&str>, terminal: Option<usize>) -> Option<usize> {
+    let set = columns.and_then(|columns| columns.parse().ok()).filter(|columns| *columns > 0);
+    set.or(terminal)
 }
 
 #[cfg(test)]
@@ -262,6 +277,20 @@ mod tests {
     fn what_is_not_a_terminal_gets_everything() {
         let long = "x".repeat(500);
         assert!(table(&long).rendered(None, false).contains(&long));
+    }
+
+    #[test]
+    fn columns_that_are_set_are_those_of_the_terminal() {
+        for (columns, terminal, expect) in [
+            (None, Some(80), Some(80)),
+            (Some("40"), Some(80), Some(40)),
+            (Some("40"), None, Some(40)),
+            (Some("0"), Some(80), Some(80)),
+            (Some("wide"), Some(80), Some(80)),
+            (None, None, None),
+        ] {
+            assert_eq!(super::width(columns, terminal), expect, "{columns:?} {terminal:?}");
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::caught::Caught;
 use crate::pages::await_ready;
+use crate::problem::without_number;
 use crate::run::Run;
 
 /// How much input is passed on at a time.
@@ -88,7 +89,10 @@ impl Run<'_> {
             let over = over.clone();
             let read = tokio::task::spawn_blocking(move || read_input(most, &over)).await;
             let data = read.unwrap_or_else(|_| Ok(Vec::new())).unwrap_or_else(|error| {
-                self.voice.note(format_args!("standard input could not be read: {error}"));
+                self.voice.note(format_args!(
+                    "standard input could not be read: {}",
+                    without_number(&error.to_string())
+                ));
                 Vec::new()
             });
             let eof = data.is_empty();

@@ -4,12 +4,13 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use procyard_api::{StopMode, StreamChoice};
 use procyard_core::{Handle, SessionId, State};
 
-use super::{DataDir, ServerOptions};
+use super::{DataDir, ServerOptions, seconds, written};
 use crate::config::{ConfigOptions, nearest};
 use crate::remote::attach::DetachKeys;
 
@@ -27,7 +28,11 @@ Exit codes: 0 it was stopped and everything is proven gone; 125 it could not beg
 pub(super) const PS_EXAMPLES: &str = "\
 Examples:
   procyard ps
-  procyard ps --state running --json | jq -r '.processes[].process_id'";
+  procyard ps --state running --json | jq -r '.processes[].process_id'
+
+The first column is the handle that the other verbs take. On a terminal columns that there is no room for are left out.
+
+Exit codes: 0 they were listed, also when there are none; 125 they were not.";
 
 pub(super) const LOGS_EXAMPLES: &str = "\
 Examples:
@@ -51,22 +56,37 @@ pub(super) const SEND_EXAMPLES: &str = "\
 Examples:
   procyard send HANDLE --newline 'print(6 * 7)'
   procyard send HANDLE --key ctrl-c
-  echo y | procyard send HANDLE -";
+  echo y | procyard send HANDLE -
+  procyard send HANDLE --eof - < large.sql
+
+Standard input may be of any length and is passed on as it comes. A process that does not read is waited for, as by a \
+pipe: what is sent when 1 MiB of earlier input is unread waits until some of it was read, at most for --timeout.
+
+Exit codes: 0 all of it was accepted, which does not say that the process has read it; 125 not all of it was, and how many \
+bytes were is said: they are the first ones.";
 
 pub(super) const STOP_CODES: &str = "\
-Exit codes: 0 all of it is proven gone, or the interrupt was delivered; 125 it is not, or there is no such process.";
+Exit codes: 0 all of it is proven gone, or the interrupt was delivered; 125 it is not, or there is no such process.
+
+Example:
+  procyard stop HANDLE --grace 30";
 
 pub(super) const WAIT_EXAMPLES: &str = "\
 Exit codes: that of the command; 128+n when signal n ended it; 124 when it, or the wait, timed out; 125 when it failed \
 otherwise, or procyard did.
 
 Example:
-  procyard wait HANDLE --timeout 60 && echo fine";
+  procyard wait HANDLE --timeout 1.5h && echo fine";
 
 pub(super) const EVENTS_EXAMPLES: &str = "\
 Examples:
   procyard events HANDLE
-  procyard events -f --session UUID --json";
+  procyard events -f --session UUID --json
+
+Give a HANDLE or --session, not both: a process is in one session.
+
+Exit codes: 0 all of them were told, with -f up to the end of the process; 125 they break off, and with which --after they go \
+on is said; 141 nobody read them any more.";
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeOptions {
@@ -97,7 +117,7 @@ pub(crate) struct RemoteOptions {
     pub(crate) socket: Option<PathBuf>,
 
     /// The TCP address of the service; `$PROCYARD_TOKEN` holds the token
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = written::address)]
     pub(crate) connect: Option<SocketAddr>,
 
     /// Say everything but output as JSON, errors too
@@ -122,7 +142,7 @@ pub(crate) struct PsOptions {
     pub(crate) session: Option<SessionId>,
 
     /// Show at most so many, newest first
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = written::whole::<u64>(1..=10_000))]
     pub(crate) limit: u64,
 
     #[command(flatten)]
@@ -132,8 +152,8 @@ pub(crate) struct PsOptions {
 /// A process that is named.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Named {
-    /// The process, as results and lists name it
-    #[arg(value_name = "HANDLE", allow_hyphen_values = true)]
+    /// The process, as `procyard ps` and results name it
+    #[arg(value_name = "HANDLE", allow_hyphen_values = true, value_parser = handle)]
     pub(crate) handle: Handle,
 }
 
@@ -146,8 +166,8 @@ pub(crate) struct LogsOptions {
     #[arg(long, short)]
     pub(crate) follow: bool,
 
-    /// Begin with the last so many lines
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Begin with the last so many lines, at most 4 MiB of them; with 0 behind what was printed so far
+    #[arg(long, value_name = "N", value_parser = written::whole::<u64>(0..=u64::MAX.into()))]
     pub(crate) tail: Option<u64>,
 
     /// Only this stream
@@ -196,7 +216,7 @@ pub(crate) struct SendOptions {
     #[command(flatten)]
     pub(crate) named: Named,
 
-    /// What is written to it; `-` takes standard input
+    /// What is written to it; `-` takes standard input, of any length
     #[arg(value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) text: Option<String>,
 
@@ -212,6 +232,10 @@ pub(crate) struct SendOptions {
     #[arg(long)]
     pub(crate) eof: bool,
 
+    /// Give up when its input is full and it has read nothing of it for so many seconds
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds::patience)]
+    pub(crate) timeout: Duration,
+
     #[command(flatten)]
     pub(crate) remote: RemoteOptions,
 }
@@ -225,9 +249,10 @@ pub(crate) struct StopOptions {
     #[arg(long, value_enum, default_value = "terminate")]
     pub(crate) mode: StopName,
 
-    /// How long it gets before it is killed, in seconds [default: `processes.graceful_shutdown_ms` of the service]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=600))]
-    pub(crate) grace: Option<u64>,
+    /// How long it gets before it is killed, in seconds, such as 5 or 0.5; with m minutes [default:
+    /// `processes.graceful_shutdown_ms` of the service]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds::grace)]
+    pub(crate) grace: Option<Duration>,
 
     #[command(flatten)]
     pub(crate) remote: RemoteOptions,
@@ -259,9 +284,10 @@ pub(crate) struct WaitOptions {
     #[command(flatten)]
     pub(crate) named: Named,
 
-    /// Give up after so many seconds; the process goes on
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=315_360_000))]
-    pub(crate) timeout: Option<u64>,
+    /// Give up after so many seconds, such as 90 or 0.5; with s, m, h or d behind it that unit, such as 10m; the process
+    /// goes on
+    #[arg(long, value_name = "SECONDS", value_parser = seconds::patience)]
+    pub(crate) timeout: Option<Duration>,
 
     #[command(flatten)]
     pub(crate) remote: RemoteOptions,
@@ -269,8 +295,8 @@ pub(crate) struct WaitOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct EventsOptions {
-    /// Only events of this process
-    #[arg(value_name = "HANDLE", allow_hyphen_values = true)]
+    /// Only events of this process; not together with --session
+    #[arg(value_name = "HANDLE", allow_hyphen_values = true, value_parser = handle)]
     pub(crate) handle: Option<Handle>,
 
     /// Go on with what happens, of a process until its end
@@ -278,15 +304,20 @@ pub(crate) struct EventsOptions {
     pub(crate) follow: bool,
 
     /// Only events behind this number
-    #[arg(long, value_name = "SEQ", default_value_t = 0)]
+    #[arg(long, value_name = "SEQ", default_value_t = 0, value_parser = written::whole::<u64>(0..=u64::MAX.into()))]
     pub(crate) after: u64,
 
-    /// Whose events [default: the only open session]
+    /// Events of this session; not together with HANDLE [default: the only open session]
     #[arg(long, value_name = "UUID", conflicts_with = "handle")]
     pub(crate) session: Option<SessionId>,
 
     #[command(flatten)]
     pub(crate) remote: RemoteOptions,
+}
+
+/// A handle, or what one looks like and where they are listed.
+pub(super) fn handle(text: &str) -> Result<Handle, String> {
+    text.parse().map_err(|_| "a handle is 22 characters, as `procyard ps` lists them".to_owned())
 }
 
 fn state(name: &str) -> Result<State, String> {

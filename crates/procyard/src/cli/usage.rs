@@ -49,7 +49,7 @@ mod tests {
         };
         for (arguments, field, expect) in [
             (vec!["procyard", "ps", "--state", "runing"], "--state", "did you mean `running`?"),
-            (vec!["procyard", "ps", "--limit", "0"], "--limit", "0 is not in 1..=10000"),
+            (vec!["procyard", "ps", "--limit", "0"], "--limit", "must be a whole number from 1 to 10000"),
             (vec!["procyard", "wait"], "HANDLE", "were not provided"),
             (vec!["procyard", "ps", "--limti", "3"], "--limti", "unexpected argument"),
         ] {

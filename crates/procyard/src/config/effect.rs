@@ -2,7 +2,6 @@
 //!
 //! Not for what belongs to one verb only.
 
-use anyhow::bail;
 use procyard_core::{LimitSettings, Limits};
 use procyard_host::{HostOptions, SignalScope, TierChoice};
 use procyard_runner::{Environment, EnvironmentBase, ResourceLimits, Tier};
@@ -11,6 +10,7 @@ use toml::Value;
 
 use super::keys::{Config, Containment};
 use super::kind::{Environment as EnvironmentChoice, TierWish};
+use super::mistake::Mistake;
 use super::sources::{Source, Values};
 use crate::limits::Scope;
 
@@ -52,7 +52,7 @@ limit_keys! {
 
 /// The limits that the values ask for. A default that contradicts what is set gives way, and the values say so;
 /// two that are set and contradict each other are refused.
-pub(super) fn limits(config: &Config, values: &mut Values) -> anyhow::Result<Limits> {
+pub(super) fn limits(config: &Config, values: &mut Values) -> Result<Limits, Mistake> {
     let mut settings = LimitSettings::default();
     for key in LIMIT_KEYS {
         if values.get(key.path).is_some_and(|(_, source)| *source != Source::Default) {
@@ -61,7 +61,7 @@ pub(super) fn limits(config: &Config, values: &mut Values) -> anyhow::Result<Lim
     }
     let limits = match settings.resolve() {
         Ok(limits) => limits,
-        Err(refused) => bail!("{}", in_our_words(&refused.to_string(), values)),
+        Err(refused) => return Err(in_our_words(&refused.to_string(), values)),
     };
     for key in LIMIT_KEYS {
         let effective = i64::try_from((key.effective)(&limits)).unwrap_or(i64::MAX);
@@ -76,19 +76,22 @@ pub(super) fn limits(config: &Config, values: &mut Values) -> anyhow::Result<Lim
 }
 
 /// A refusal in terms of keys, with where each that it names was set.
-fn in_our_words(refusal: &str, values: &Values) -> String {
+fn in_our_words(refusal: &str, values: &Values) -> Mistake {
     let mut text = refusal.to_owned();
-    let mut places = Vec::new();
+    let (mut keys, mut places) = (Vec::new(), Vec::new());
     for key in LIMIT_KEYS {
         let named = format!("`{}`", key.field);
-        if text.contains(&named) {
+        if let Some(at) = refusal.find(&named) {
+            keys.push((at, key.path));
             text = text.replace(&named, &format!("`{}`", key.path));
             if let Some((_, source)) = values.get(key.path) {
                 places.push(format!("{} is from {source}", key.path));
             }
         }
     }
-    format!("{text} ({})", places.join(", "))
+    // What is said first is what is refused.
+    keys.sort_unstable();
+    Mistake::of(keys.into_iter().map(|(_, key)| key), format!("{text} ({})", places.join(", ")))
 }
 
 impl Config {
@@ -170,7 +173,7 @@ fn env_filter(configured: &[String]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn limits_with(settings: &[(&str, i64)]) -> (anyhow::Result<Limits>, Values) {
+    fn limits_with(settings: &[(&str, i64)]) -> (Result<Limits, Mistake>, Values) {
         let mut values = super::super::sources::defaults().unwrap();
         for (path, value) in settings {
             values.insert((*path).to_owned(), (Value::Integer(*value), Source::Flag("--set")));
@@ -199,7 +202,9 @@ mod tests {
     #[test]
     fn settings_that_contradict_are_refused_by_the_names_of_their_keys() {
         let settings = [("processes.max_concurrent", 2), ("processes.max_concurrent_per_loop", 3)];
-        let refused = limits_with(&settings).0.unwrap_err().to_string();
+        let refused = limits_with(&settings).0.unwrap_err();
+        assert_eq!(refused.keys(), ["processes.max_concurrent_per_loop", "processes.max_concurrent"]);
+        let refused = refused.to_string();
         for part in
             ["`processes.max_concurrent_per_loop` is 3", "`processes.max_concurrent`", "is from --set"]
         {

@@ -11,6 +11,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::keys::{KEYS, Key, SECTIONS, find};
 use super::kind::Kind;
+use super::mistake::Mistake;
 use super::nearest::{most_similar, nearest, similarity};
 
 /// Far more than any configuration has.
@@ -38,55 +39,63 @@ pub(crate) fn locate(named: Option<&Path>) -> anyhow::Result<Option<PathBuf>> {
 }
 
 /// Reads a file; every mistake in it is told, with its line.
-pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<Setting>> {
+pub(crate) fn read(path: &Path) -> Result<Vec<Setting>, Mistake> {
     let file = std::fs::File::open(path)
         .with_context(|| format!("the configuration {} cannot be read", path.display()))?;
     let mut text = String::new();
     file.take(FILE_MAX + 1)
         .read_to_string(&mut text)
         .with_context(|| format!("the configuration {} cannot be read", path.display()))?;
-    anyhow::ensure!(text.len() as u64 <= FILE_MAX, "the configuration {} is too long", path.display());
+    if text.len() as u64 > FILE_MAX {
+        return Err(Mistake::new(format!("the configuration {} is too long", path.display())));
+    }
     let directory = path.parent().unwrap_or(Path::new("/"));
     parse(&text, directory).map_err(|mistakes| {
-        let told: Vec<_> = mistakes.iter().map(|mistake| format!("{}:{mistake}", path.display())).collect();
-        anyhow::anyhow!("the configuration is not right\n{}", told.join("\n"))
+        let placed = |mistake: Mistake| mistake.at(format_args!("{}:", path.display()));
+        Mistake::together("the configuration is not right", mistakes.into_iter().map(placed).collect())
     })
 }
 
 /// What a text sets, or every mistake with its line in front.
-pub(crate) fn parse(text: &str, directory: &Path) -> Result<Vec<Setting>, Vec<String>> {
+pub(crate) fn parse(text: &str, directory: &Path) -> Result<Vec<Setting>, Vec<Mistake>> {
     let line = |at: usize| text[..text.floor_char_boundary(at)].matches('\n').count() + 1;
     let table = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
-        vec![format!("{}: {}", line(at), error.message())]
+        vec![Mistake::new(format!("{}: {}", line(at), error.message()))]
     })?;
     let (mut settings, mut mistakes) = (Vec::new(), Vec::new());
+    let wrong = |at: usize, key: &str, text: &str| (at, Mistake::of([key], format!("{at}: {text}")));
     for (section, entries) in table.get_ref() {
         let name = section.get_ref().as_ref();
         let at = line(section.span().start);
         if !SECTIONS.iter().any(|known| known.name == name) {
-            mistakes.push(format!("{at}: {}", unknown_section(name)));
+            mistakes.push(wrong(at, name, &unknown_section(name)));
             continue;
         }
         let DeValue::Table(entries) = entries.get_ref() else {
-            mistakes.push(format!("{at}: `{name}` must be a section, [{name}]"));
+            mistakes.push(wrong(at, name, &format!("`{name}` must be a section, [{name}]")));
             continue;
         };
         for (key, value) in entries {
             let path = format!("{name}.{}", key.get_ref());
             let at = line(key.span().start);
             let Some(key) = find(&path) else {
-                mistakes.push(format!("{at}: {}", unknown(&path)));
+                mistakes.push(wrong(at, &path, &unknown(&path)));
                 continue;
             };
             let value = plain(value.get_ref()).ok_or_else(|| key.kind.must_be());
             match value.and_then(|value| key.kind.admit(value)) {
                 Ok(value) => settings.push(Setting { key, value: placed(key, value, directory), line: at }),
-                Err(must_be) => mistakes.push(format!("{at}: `{path}` {must_be}")),
+                Err(must_be) => mistakes.push(wrong(at, &path, &format!("`{path}` {must_be}"))),
             }
         }
     }
-    if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
+    if mistakes.is_empty() {
+        return Ok(settings);
+    }
+    // The parser's order is that of the names.
+    mistakes.sort_by_key(|(at, _)| *at);
+    Err(mistakes.into_iter().map(|(_, mistake)| mistake).collect())
 }
 
 /// A value without its place; `None` for what no key has.
@@ -114,8 +123,17 @@ fn placed(key: &Key, value: Value, directory: &Path) -> Value {
     }
 }
 
-/// That there is no such key, with the nearest one that there is.
+/// That there is no such key, with the nearest one that there is; where it is the section that is misspelt, with that.
 pub(crate) fn unknown(path: &str) -> String {
+    if let Some((section, name)) = path.split_once('.')
+        && !SECTIONS.iter().any(|known| known.name == section)
+        && let Some(meant) = nearest_section(section)
+    {
+        let keys = KEYS.iter().filter(|key| key.section == meant);
+        let key = nearest(name, keys.map(|key| key.name));
+        let key = key.map(|key| format!(", and `{meant}.{key}`")).unwrap_or_default();
+        return format!("there is no section `{section}`; did you mean `{meant}`{key}?");
+    }
     let known: Vec<_> = KEYS.iter().map(Key::path).collect();
     let name = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
     // A key in the wrong section is as near as one that is misspelt.
@@ -128,7 +146,11 @@ fn unknown_section(name: &str) -> String {
     if let Some(key) = KEYS.iter().find(|key| key.name == name) {
         return format!("`{name}` is a key of section [{}]", key.section);
     }
-    said("section", name, nearest(name, SECTIONS.iter().map(|known| known.name)))
+    said("section", name, nearest_section(name))
+}
+
+fn nearest_section(name: &str) -> Option<&'static str> {
+    nearest(name, SECTIONS.iter().map(|known| known.name))
 }
 
 fn said(what: &str, name: &str, nearest: Option<&str>) -> String {
@@ -145,7 +167,8 @@ mod tests {
     #[track_caller]
     fn check(text: &str, expect: &str) {
         let mistakes = parse(text, Path::new("/etc")).expect_err(text);
-        assert!(mistakes.iter().any(|mistake| mistake == expect), "{expect:?} is none of {mistakes:?}");
+        let told: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
+        assert!(told.iter().any(|mistake| mistake == expect), "{expect:?} is none of {told:?}");
     }
 
     #[test]
@@ -189,15 +212,35 @@ mod tests {
     #[test]
     fn what_is_no_toml_is_told_with_its_line() {
         let mistakes = parse("[log]\nlevel = \n", Path::new("/etc")).unwrap_err();
-        assert!(mistakes.len() == 1 && mistakes[0].starts_with("2: "), "{mistakes:?}");
+        assert!(mistakes.len() == 1 && mistakes[0].to_string().starts_with("2: "), "{mistakes:?}");
         let twice = parse("[log]\nlevel = \"a\"\nlevel = \"b\"", Path::new("/etc")).unwrap_err();
-        assert!(twice[0].starts_with("3: "), "{twice:?}");
+        assert!(twice[0].to_string().starts_with("3: "), "{twice:?}");
     }
 
     #[test]
-    fn every_mistake_is_told_at_once() {
-        let mistakes = parse("[a]\n[processes]\nb = 1\nshell = 2\n", Path::new("/etc")).unwrap_err();
-        assert_eq!(mistakes.len(), 3, "{mistakes:?}");
+    fn every_mistake_is_told_at_once_in_the_order_of_lines() {
+        let mistakes = parse("[processes]\nshell = 2\nb = 1\n[a]", Path::new("/etc")).unwrap_err();
+        let keys: Vec<_> = mistakes.iter().flat_map(Mistake::keys).collect();
+        assert_eq!(keys, ["processes.shell", "processes.b", "a"], "{mistakes:?}");
+    }
+
+    #[test]
+    fn a_key_that_is_not_there_is_told_with_the_section_and_the_key_that_were_meant() {
+        for (path, expect) in [
+            ("servr.listen", "there is no section `servr`; did you mean `server`, and `server.listen`?"),
+            ("servr.listn", "there is no section `servr`; did you mean `server`, and `server.listen`?"),
+            ("servr.colour", "there is no section `servr`; did you mean `server`?"),
+            (
+                "procces.shell",
+                "there is no section `procces`; did you mean `processes`, and `processes.shell`?",
+            ),
+            ("server.listn", "there is no key `server.listn`; did you mean `server.listen`?"),
+            ("xyzzy.shell", "there is no key `xyzzy.shell`; did you mean `processes.shell`?"),
+            ("max_concurent", "there is no key `max_concurent`; did you mean `processes.max_concurrent`?"),
+            ("xyzzy.qwop", "there is no key `xyzzy.qwop`; `procyard config` lists what there is"),
+        ] {
+            assert_eq!(unknown(path), expect);
+        }
     }
 
     #[test]

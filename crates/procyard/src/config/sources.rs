@@ -6,15 +6,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-use anyhow::Context as _;
 use clap::Args;
-use procyard_core::{ErrorCode, Limits};
+use procyard_core::Limits;
 use toml::Value;
 
 use super::keys::{Config, KEYS, Key, find};
 use super::kind::Kind;
+use super::mistake::Mistake;
 use super::{effect, file};
-use crate::problem::{refused, words};
 
 /// What every variable of a key begins with, and what is between its section and its name.
 const PREFIX: &str = "PROCYARD_";
@@ -88,12 +87,12 @@ pub(crate) struct Effective {
 }
 
 impl ConfigOptions {
-    /// Brings everything together. Mistakes say where they are; all of them are `invalid_settings`.
+    /// Brings everything together. A [`Mistake`] says where it is, and which key is at fault; it is `invalid_settings`.
     pub(crate) fn load(&self, flags: Vec<Flag>) -> anyhow::Result<Effective> {
-        self.gathered(flags).map_err(|error| refused(ErrorCode::InvalidSettings, words(&error)))
+        self.gathered(flags).map_err(anyhow::Error::from)
     }
 
-    fn gathered(&self, flags: Vec<Flag>) -> anyhow::Result<Effective> {
+    fn gathered(&self, flags: Vec<Flag>) -> Result<Effective, Mistake> {
         let file = file::locate(self.config.as_deref())?;
         let mut values = defaults()?;
         if let Some(path) = &file {
@@ -107,14 +106,15 @@ impl ConfigOptions {
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
         override_by_environment(&mut values, variables)?;
         for text in &self.set {
-            let (path, value) =
-                text.split_once('=').with_context(|| format!("--set {text}: write KEY=VALUE"))?;
+            let (path, value) = text
+                .split_once('=')
+                .ok_or_else(|| Mistake::of(["--set"], format!("--set {text}: write KEY=VALUE")))?;
             set(&mut values, path.trim(), value, Source::Flag("--set"))
-                .map_err(|problem| anyhow::anyhow!("--set: {problem}"))?;
+                .map_err(|problem| problem.at("--set: "))?;
         }
         for flag in flags {
             set(&mut values, flag.key, &flag.value, Source::Flag(flag.name))
-                .map_err(|problem| anyhow::anyhow!("{}: {problem}", flag.name))?;
+                .map_err(|problem| problem.at(format_args!("{}: ", flag.name)))?;
         }
         let limits = effect::limits(&typed(&values)?, &mut values)?;
         Ok(Effective { config: typed(&values)?, limits, values, file })
@@ -143,7 +143,7 @@ pub(super) fn defaults() -> anyhow::Result<Values> {
 fn override_by_environment(
     values: &mut Values,
     variables: impl Iterator<Item = (String, String)>,
-) -> anyhow::Result<()> {
+) -> Result<(), Mistake> {
     let mut variables: Vec<_> = variables
         .filter(|(name, value)| {
             let names_a_key = name.strip_prefix(PREFIX).is_some_and(|rest| rest.contains(BETWEEN));
@@ -156,10 +156,11 @@ fn override_by_environment(
     variables.sort();
     for (name, value) in variables {
         if let Some(key) = key_of_one_underscore(&name) {
-            anyhow::bail!(
+            let text = format!(
                 "the variable {name} is nobody's; section and key have two underscores between them: {}",
                 key.variable()
             );
+            return Err(Mistake::of([key.path()], text));
         }
         let path = if name == LOG_LEVEL {
             "log.level".to_owned()
@@ -167,7 +168,7 @@ fn override_by_environment(
             name[PREFIX.len()..].to_lowercase().replacen(BETWEEN, ".", 1)
         };
         set(values, &path, &value, Source::Variable(name.clone()))
-            .map_err(|problem| anyhow::anyhow!("the variable {name}: {problem}"))?;
+            .map_err(|problem| problem.at(format_args!("the variable {name}: ")))?;
     }
     Ok(())
 }
@@ -177,11 +178,12 @@ fn key_of_one_underscore(name: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.variable().replacen(BETWEEN, "_", 1) == name)
 }
 
-fn set(values: &mut Values, path: &str, text: &str, source: Source) -> Result<(), String> {
-    let key: &Key = find(path).ok_or_else(|| file::unknown(path))?;
-    let mut value = key.kind.parse_text(text).map_err(|problem| format!("`{path}` {problem}"))?;
+fn set(values: &mut Values, path: &str, text: &str, source: Source) -> Result<(), Mistake> {
+    let wrong = |text| Mistake::of([path], text);
+    let key: &Key = find(path).ok_or_else(|| wrong(file::unknown(path)))?;
+    let mut value = key.kind.parse_text(text).map_err(|problem| wrong(format!("`{path}` {problem}")))?;
     if let (Kind::Path, Value::String(path)) = (key.kind, &value) {
-        let absolute = std::path::absolute(path).map_err(|error| format!("`{path}`: {error}"))?;
+        let absolute = std::path::absolute(path).map_err(|error| wrong(format!("`{path}`: {error}")))?;
         value = Value::String(absolute.to_string_lossy().into_owned());
     }
     values.insert(key.path(), (value, source));
@@ -192,7 +194,7 @@ fn set(values: &mut Values, path: &str, text: &str, source: Source) -> Result<()
 mod tests {
     use super::*;
 
-    fn environment(variables: &[(&str, &str)]) -> anyhow::Result<Values> {
+    fn environment(variables: &[(&str, &str)]) -> Result<Values, Mistake> {
         let mut values = defaults()?;
         let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         override_by_environment(&mut values, variables)?;
@@ -231,9 +233,16 @@ mod tests {
             ("PROCYARD_LOG_FORMAT", "json", "PROCYARD_LOG__FORMAT"),
             ("PROCYARD_PROCESSES_MAX_CONCURRENT", "7", "PROCYARD_PROCESSES__MAX_CONCURRENT"),
             ("PROCYARD_LOG", "inof", "did you mean `info`?"),
+            (
+                "PROCYARD_SERVR__LISTEN",
+                "x",
+                "no section `servr`; did you mean `server`, and `server.listen`?",
+            ),
         ] {
-            let error = environment(&[(name, value)]).unwrap_err().to_string();
-            assert!(error.contains(name) && error.contains(expect), "{error}");
+            let error = environment(&[(name, value)]).unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains(name) && text.contains(expect), "{text}");
+            assert_eq!(error.keys().len(), 1, "{error:?}");
         }
     }
 }

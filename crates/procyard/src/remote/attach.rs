@@ -32,7 +32,7 @@ use super::wait::code_of;
 use crate::caught::{Caught, stop_on_signals};
 use crate::cli::AttachOptions;
 use crate::exit;
-use crate::problem::refused;
+use crate::problem::{refused, told};
 use crate::terminal::{RawTerminal, read_input, size};
 
 /// How much input is read at a time.
@@ -162,8 +162,15 @@ async fn here(
     let mut reading = !details.state.is_terminal();
     let mut input = if reading { typed(over) } else { mpsc::channel(1).1 };
     let mut detector = Detector::new(options.detach_keys.clone());
-    let mut to_fit = if reading { begin_to_fit(attachment, details).await? } else { None };
-    let mut unsent = None;
+    let begun = if reading { begin_to_fit(attachment, details).await } else { Ok(None) };
+    let (mut to_fit, mut unsent) = match begun {
+        Ok(to_fit) => (to_fit, None),
+        Err(error) => {
+            reading = false;
+            (None, Some(error))
+        }
+    };
+    // Once something could not be sent, what the service sent before it let go is still to come, and says why.
     loop {
         let due = to_fit.unwrap_or_else(Instant::now);
         let done = tokio::select! {
@@ -182,7 +189,7 @@ async fn here(
                         Ok(())
                     }
                     AttachReport::Refused { error } => {
-                        options.remote.voice().note(format_args!("{}\r", error.message));
+                        options.remote.voice().note(format_args!("{}\r", told(&error)));
                         Ok(())
                     }
                 },
@@ -211,7 +218,6 @@ async fn here(
             }
         };
         if let Err(error) = done {
-            // What the service sent before it let go is still to come, and says why.
             (reading, to_fit, unsent) = (false, None, Some(error));
         }
     }
@@ -222,7 +228,7 @@ async fn here(
 async fn begin_to_fit(
     attachment: &mut Attachment,
     details: &ProcessDetails,
-) -> anyhow::Result<Option<Instant>> {
+) -> Result<Option<Instant>, ClientError> {
     let Some(TerminalSize { rows, cols }) = size() else { return Ok(None) };
     if (details.rows, details.cols) == (Some(rows), Some(cols)) && cols > 1 {
         attachment.command(AttachCommand::Resize { rows, cols: cols - 1 }).await?;

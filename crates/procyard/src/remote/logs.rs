@@ -22,7 +22,12 @@ async fn pass_on(options: &LogsOptions) -> anyhow::Result<u8> {
     let client = options.remote.client()?;
     let query = LogsQuery {
         stream: options.stream.map(Into::into),
-        tail_lines: options.tail,
+        tail_lines: options.tail.filter(|lines| *lines > 0),
+        // No lines is no tail: it begins where the output ends now.
+        cursor: match options.tail {
+            Some(0) => Some(client.process(&options.named.handle).await?.entry.total_bytes),
+            _ => None,
+        },
         follow: options.follow.then_some(true),
         ..LogsQuery::default()
     };

@@ -1,25 +1,30 @@
-//! `procyard send`: input to a process.
+//! `procyard send`: input to a process, as much as there is and no faster than it is read.
 //!
 //! Not for conversations: `procyard attach` is at its terminal.
 
-use std::io::Read as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use procyard_api::{DataEncoding, InputArguments};
-use procyard_core::{ErrorCode, Handle};
+use procyard_client::{Client, ClientError};
+use procyard_core::{Effects, ErrorCode, Handle, PublicError, State};
+use tokio::io::AsyncReadExt as _;
+use tokio::time::{Instant, sleep};
 
 use super::give_json;
 use crate::cli::SendOptions;
 use crate::problem::refused;
 
-/// The most that one call takes.
-const DATA_MAX: u64 = 1 << 20;
+/// How much is given in one call: a part of what the service keeps for a process that does not read, so that one that reads
+/// slowly makes room for the next piece before anybody loses patience.
+const PIECE: usize = 64 * 1024;
 
-/// How much is given in one call, so that a pipe in the process's way is not flooded at once.
-const PIECE: usize = 256 * 1024;
+/// How long the first look for room waits; each after it waits twice as long, up to the last.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LAST_PAUSE: Duration = Duration::from_millis(500);
 
 pub(crate) async fn send(options: SendOptions) -> ExitCode {
     let result = give(&options).await;
@@ -27,72 +32,139 @@ pub(crate) async fn send(options: SendOptions) -> ExitCode {
 }
 
 async fn give(options: &SendOptions) -> anyhow::Result<()> {
-    let client = options.remote.client()?;
     let handle = options.named.handle;
-    let mut data = match options.text.as_deref() {
+    let mut last = InputArguments {
+        keys: (!options.keys.is_empty()).then(|| options.keys.clone()),
+        eof: options.eof,
+        ..InputArguments::to(handle)
+    };
+    let mut given = Given::of(options)?;
+    let mut rest = match options.text.as_deref() {
         Some("-") => {
             // Before anything is read that nobody could be given.
-            client.process(&handle).await?;
-            tokio::task::spawn_blocking(read_stdin).await??
+            given.look().await?;
+            given.standard_input().await?;
+            Vec::new()
         }
         Some(text) => text.as_bytes().to_vec(),
         None => Vec::new(),
     };
     if options.newline {
-        data.push(b'\n');
+        rest.push(b'\n');
     }
-    let nothing = data.is_empty() && options.keys.is_empty() && !options.eof;
-    if nothing {
+    let from_text = options.text.as_deref() != Some("-");
+    if from_text && rest.is_empty() && last.keys.is_none() && !last.eof {
         let message = "there is nothing to send; give a text, --key or --eof";
         return Err(refused(ErrorCode::InvalidArguments, message));
     }
-    let mut pieces: Vec<_> = data.chunks(PIECE).map(|piece| of_data(handle, piece)).collect();
-    if !options.keys.is_empty() || options.eof {
-        let keys = (!options.keys.is_empty()).then(|| options.keys.clone());
-        pieces.push(InputArguments { keys, eof: options.eof, ..of_data(handle, &[]) });
+    // What follows the text goes with the end of it, so that both are taken or neither.
+    let end = rest.len() - rest.len() % PIECE;
+    for piece in rest[..end].chunks(PIECE) {
+        given.piece(&with_data(InputArguments::to(handle), piece)).await?;
     }
-    let (mut accepted, mut last) = (0, None);
-    for piece in pieces {
-        let result = client.input(&piece).await.with_context(|| told(accepted))?;
-        accepted += result.accepted_bytes;
-        last = Some(result);
+    last = with_data(last, &rest[end..]);
+    if last.data.is_some() || last.keys.is_some() || last.eof {
+        given.piece(&last).await?;
     }
-    match last {
-        Some(result) if options.remote.json => give_json(&serde_json::json!({
-            "accepted_bytes": accepted, "pending_bytes": result.pending_bytes, "status": result.output.status,
-        }))
-        .map(drop),
-        _ => Ok(()),
+    given.tell(options)
+}
+
+/// What was given so far.
+struct Given {
+    client: Client,
+    handle: Handle,
+    patience: Duration,
+    accepted: u64,
+    /// What the process had not taken at the last look.
+    pending: u64,
+    status: Option<State>,
+}
+
+impl Given {
+    fn of(options: &SendOptions) -> anyhow::Result<Self> {
+        let (client, handle) = (options.remote.client()?, options.named.handle);
+        Ok(Self { client, handle, patience: options.timeout, accepted: 0, pending: 0, status: None })
+    }
+
+    /// How the process stands.
+    async fn look(&mut self) -> Result<(), ClientError> {
+        let process = self.client.process(&self.handle).await?;
+        (self.pending, self.status) = (process.pending_input_bytes, Some(process.entry.status));
+        Ok(())
+    }
+
+    /// Everything that comes on standard input, as it comes.
+    async fn standard_input(&mut self) -> anyhow::Result<()> {
+        let (mut stdin, mut piece) = (tokio::io::stdin(), vec![0; PIECE]);
+        loop {
+            let read = stdin.read(&mut piece).await.context("standard input could not be read")?;
+            if read == 0 {
+                return Ok(());
+            }
+            self.piece(&with_data(InputArguments::to(self.handle), &piece[..read])).await?;
+        }
+    }
+
+    /// Gives one piece; where there is no room for it, as soon as there is.
+    async fn piece(&mut self, arguments: &InputArguments) -> anyhow::Result<()> {
+        // What it prints is not asked for.
+        let arguments = InputArguments { limit_bytes: Some(1), ..arguments.clone() };
+        let (mut pause, mut unread_since) = (FIRST_PAUSE, Instant::now());
+        loop {
+            match self.client.input(&arguments).await {
+                Ok(result) => {
+                    self.accepted += result.accepted_bytes;
+                    (self.pending, self.status) = (result.pending_bytes, Some(result.output.status));
+                    return Ok(());
+                }
+                Err(error) if is_full(&error) => {
+                    let before = self.pending;
+                    self.look().await.map_err(|error| self.broken_off(&error))?;
+                    if self.pending != before {
+                        unread_since = Instant::now();
+                    } else if unread_since.elapsed() >= self.patience {
+                        return Err(self.broken_off(&error));
+                    }
+                    sleep(pause).await;
+                    pause = (pause * 2).min(LAST_PAUSE);
+                }
+                Err(error) => return Err(self.broken_off(&error)),
+            }
+        }
+    }
+
+    /// Why it ends here, and after how much.
+    fn broken_off(&self, error: &ClientError) -> anyhow::Error {
+        let why = error.public();
+        let told = match self.accepted {
+            0 => "nothing was sent".to_owned(),
+            1 => "only the first byte was sent".to_owned(),
+            accepted => format!("only the first {accepted} bytes were sent"),
+        };
+        let effects = if self.accepted > 0 { Effects::Started } else { why.effects };
+        anyhow::Error::new(PublicError { effects, ..why }).context(told)
+    }
+
+    fn tell(&self, options: &SendOptions) -> anyhow::Result<()> {
+        if !options.remote.json {
+            return Ok(());
+        }
+        let told = serde_json::json!({
+            "accepted_bytes": self.accepted, "pending_bytes": self.pending, "status": self.status,
+        });
+        give_json(&told).map(drop)
     }
 }
 
-fn told(accepted: u64) -> String {
-    if accepted == 0 { "nothing was sent".to_owned() } else { format!("only {accepted} bytes were sent") }
+/// Whether there was no room, and there may be later.
+fn is_full(error: &ClientError) -> bool {
+    error.refusal().is_some_and(|refusal| refusal.code == ErrorCode::InputBackpressure)
 }
 
-fn of_data(handle: Handle, data: &[u8]) -> InputArguments {
+fn with_data(arguments: InputArguments, data: &[u8]) -> InputArguments {
     let (text, encoding) = match std::str::from_utf8(data) {
         Ok(text) => (text.to_owned(), None),
         Err(_) => (STANDARD.encode(data), Some(DataEncoding::Base64)),
     };
-    InputArguments {
-        data: (!data.is_empty()).then_some(text),
-        data_encoding: encoding,
-        // What it prints is not asked for.
-        limit_bytes: Some(1),
-        ..InputArguments::to(handle)
-    }
-}
-
-fn read_stdin() -> anyhow::Result<Vec<u8>> {
-    let mut data = Vec::new();
-    std::io::stdin()
-        .lock()
-        .take(DATA_MAX + 1)
-        .read_to_end(&mut data)
-        .context("standard input could not be read")?;
-    if data.len() as u64 > DATA_MAX {
-        return Err(refused(ErrorCode::TooLarge, format!("at most {DATA_MAX} bytes can be sent at once")));
-    }
-    Ok(data)
+    InputArguments { data: (!data.is_empty()).then_some(text), data_encoding: encoding, ..arguments }
 }

@@ -23,7 +23,7 @@ async fn end(options: &StopOptions) -> anyhow::Result<()> {
     let arguments = StopArguments {
         process_id: options.named.handle,
         mode: Some(mode),
-        grace_ms: options.grace.map(|seconds| seconds * 1000),
+        grace_ms: options.grace.map(|grace| u64::try_from(grace.as_millis()).unwrap_or(u64::MAX)),
     };
     let result = client.stop(&arguments).await?;
     if options.remote.json {

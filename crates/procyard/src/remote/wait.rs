@@ -33,8 +33,7 @@ async fn until_ended(options: &WaitOptions) -> anyhow::Result<u8> {
     let client = options.remote.client()?;
     let handle = options.named.handle;
     // A deadline that the clock cannot tell is none.
-    let deadline =
-        options.timeout.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
+    let deadline = options.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     loop {
         let asked = client.process(&handle);
         let process = match deadline.and_then(|deadline| deadline.checked_add(SLACK)) {
@@ -86,8 +85,13 @@ fn tell(options: &WaitOptions, process: &ProcessDetails) -> anyhow::Result<()> {
     if options.remote.json {
         return give_json(process).map(drop);
     }
-    let ran = process.duration_ms.map(|millis| format!(" after {}", millis_in_words(millis)));
-    say(format_args!("{}{}", state_in_words(process), ran.unwrap_or_default()));
+    let state = state_in_words(process);
+    if process.state.is_terminal() {
+        let ran = process.duration_ms.map(|millis| format!(" after {}", millis_in_words(millis)));
+        say(format_args!("{state}{}", ran.unwrap_or_default()));
+    } else {
+        say(format_args!("still {state} when the wait was over"));
+    }
     Ok(())
 }
 

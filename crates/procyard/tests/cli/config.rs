@@ -101,6 +101,33 @@ fn a_misspelt_choice_is_refused_with_what_was_meant_wherever_it_is_set() {
 }
 
 #[test]
+fn a_mistake_names_its_keys_as_data() {
+    let scene = Scene::new();
+    let one = file(&scene, "[log]\nlevel = \"inof\"\n");
+    std::fs::write(scene.path().join("several.toml"), "[servr]\n[log]\nlevel = \"inof\"\n").unwrap();
+    let concurrent = ["processes.max_concurrent_per_loop", "processes.max_concurrent"];
+    for (arguments, variables, keys) in [
+        (vec!["--config", &one], vec![], vec!["log.level"]),
+        (vec!["--config", "several.toml"], vec![], vec!["servr", "log.level"]),
+        (vec!["--set", "log.format=xml"], vec![], vec!["log.format"]),
+        (vec!["--set", "log"], vec![], vec!["--set"]),
+        (vec![], vec![("PROCYARD_SERVR__LISTEN", "127.0.0.1:0")], vec!["servr.listen"]),
+        (
+            vec!["--set", "processes.max_concurrent=2", "--set", "processes.max_concurrent_per_loop=3"],
+            vec![],
+            concurrent.to_vec(),
+        ),
+    ] {
+        let refused = shown(&scene, &arguments, &variables);
+        let error = serde_json::from_str::<Value>(&refused.stderr()).unwrap()["error"].clone();
+        assert_eq!((refused.code(), &error["code"]), (125, &json!("invalid_settings")), "{error}");
+        assert_eq!(error["field"], keys[0], "{error}");
+        let all = if keys.len() > 1 { json!(keys) } else { Value::Null };
+        assert_eq!(error["fields"], all, "{error}");
+    }
+}
+
+#[test]
 fn without_a_shell_a_line_is_words_and_nothing_else() {
     let scene = Scene::new();
     let plain = scene.run(["--set", "processes.allow_shell=false", "echo 'a  b' c"]);

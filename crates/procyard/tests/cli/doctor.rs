@@ -44,6 +44,48 @@ fn a_data_directory_that_cannot_be_one_is_told() {
     let scene = Scene::new();
     let ended = Running::spawn(&mut scene.procyard(["doctor", "--data-dir", "/etc/passwd/procyard"])).wait();
     assert!(ended.stdout().contains("/etc/passwd is not a directory"), "{}", ended.stdout());
+    assert_eq!(ended.code(), 1, "nothing will be started there");
+}
+
+#[test]
+fn a_data_directory_that_takes_no_bytes_is_not_called_writable() {
+    let scene = Scene::new();
+    std::fs::create_dir(scene.data_dir()).unwrap();
+    for (json, expect) in [(false, "ulimit -f"), (true, "\"possible\":false,\"why\":\"not writable")] {
+        // A limit that a file is over with its first byte is the full disk that needs no privileges.
+        let mut command = scene.command("sh");
+        command.args(["-c", "ulimit -f 0; exec \"$PROCYARD\" doctor \"$@\"", "sh"]);
+        let ended = Running::spawn(command.args(json.then_some("--json"))).wait();
+        assert_eq!(ended.code(), 1, "{ended:?}");
+        assert!(ended.stdout().contains("65536 bytes cannot be written"), "{}", ended.stdout());
+        assert!(ended.stdout().contains(expect), "{}", ended.stdout());
+    }
+    assert_eq!(std::fs::read_dir(scene.data_dir()).unwrap().count(), 0, "it leaves nothing");
+}
+
+#[test]
+fn a_full_disk_and_a_read_only_one_are_told_with_what_to_do_next() {
+    let scene = Scene::new();
+    std::fs::create_dir(scene.data_dir()).unwrap();
+    let apart = |line: &str| {
+        let mut command = scene.command("unshare");
+        Running::spawn(command.args(["--user", "--map-root-user", "--mount", "sh", "-c", line])).wait()
+    };
+    if !apart("mount -t tmpfs none \"$PROCYARD_DATA\"").status.success() {
+        eprintln!("SKIPPED: this machine lets no test make a mount namespace");
+        return;
+    }
+    let full = "mount -t tmpfs -o size=64k none \"$PROCYARD_DATA\" && echo x > \"$PROCYARD_DATA/ballast\" && exec \"$PROCYARD\" doctor";
+    let read_only = "mount -t tmpfs -o ro none \"$PROCYARD_DATA\" && exec \"$PROCYARD\" doctor";
+    for (line, why, next) in [
+        (full, "(full: 65536 bytes cannot be written in ", "make room, for example with `procyard gc`"),
+        (read_only, "(not writable: no file can be made in ", "name another directory with --data-dir"),
+    ] {
+        let ended = apart(line);
+        let text = ended.stdout();
+        assert_eq!(ended.code(), 1, "{ended:?}");
+        assert!(text.contains(why) && text.contains(&format!("nothing will be started; {next}")), "{text}");
+    }
 }
 
 #[test]

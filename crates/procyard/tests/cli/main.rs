@@ -32,6 +32,7 @@ mod run_output;
 mod run_stops;
 mod running;
 mod scene;
+mod send;
 mod served;
 mod service;
 mod service_ends;

@@ -51,9 +51,17 @@ fn exit_codes_and_the_shape_of_errors_are_in_the_help_and_in_the_manual_page() {
             assert!(page.contains(told), "{arguments:?} does not tell {told}:\n{page}");
         }
     }
-    for (verb, told) in
-        [("run", "141"), ("doctor", "1 nothing"), ("wait", "124"), ("stop", "125"), ("logs", "141")]
-    {
+    for (verb, told) in [
+        ("run", "141"),
+        ("doctor", "1 nothing"),
+        ("wait", "124"),
+        ("stop", "125"),
+        ("logs", "141"),
+        ("ps", "125"),
+        ("send", "125"),
+        ("events", "not both"),
+        ("config", "125"),
+    ] {
         let help = Running::spawn(&mut scene.procyard([verb, "--help"])).wait().stdout();
         let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(help.contains("Exit codes:") && help.contains(told), "{verb}: {help}");

@@ -35,6 +35,7 @@ fn the_exit_code_is_that_of_the_command_or_says_why_there_is_none() {
         (&["kill -SEGV $$"], 139, "SIGSEGV"),
         (&["kill -KILL $$"], 137, "SIGKILL"),
         (&["--timeout", "1", "--", "sleep", "1000"], 124, "timed out"),
+        (&["--timeout", "0.2", "--", "sleep", "1000"], 124, "timed out"),
         (&["--", "/etc/passwd"], 126, "procyard: "),
         (&["--", "/"], 126, "procyard: "),
         (&["--", "/nonexistent/program"], 127, "procyard: "),
@@ -88,6 +89,11 @@ fn a_usage_error_is_125_and_says_what_to_do() {
         (&["run", "--tier", "vault", "true"], "pidns"),
         (&["run", "--timeout", "soon", "true"], "--timeout"),
         (&["run", "true", "--", "true"], "cannot be used with"),
+        (&["run", "--timeout", "0.5x", "true"], "such as 90 or 0.5"),
+        (
+            &["events", "--session", "00000000-0000-4000-8000-000000000001", "AAECAwQFBgcICQoLDA0ODw"],
+            "cannot be used with",
+        ),
         (&["walk"], "walk"),
         (&[], "Usage"),
     ] {
@@ -97,6 +103,24 @@ fn a_usage_error_is_125_and_says_what_to_do() {
         assert!(ended.stderr().contains(said), "{arguments:?}: {}", ended.stderr());
     }
     assert!(scene.sessions().is_empty());
+    let said = |arguments: &[&str]| Running::spawn(&mut scene.procyard(arguments)).wait().stderr();
+    let unquoted = said(&["run", "ls", "-la"]);
+    assert!(unquoted.contains("procyard run -- ls -la") && !unquoted.contains("tip:"), "{unquoted}");
+    let misspelt = said(&["run", "--timout", "1", "true"]);
+    assert!(misspelt.contains("'--timeout'") && !misspelt.contains("quote it"), "{misspelt}");
+}
+
+#[test]
+fn help_that_cannot_be_written_is_a_failure() {
+    let scene = Scene::new();
+    for verb in [&["--help"][..], &["run", "-h"], &["-V"], &["man"], &["config"]] {
+        let mut command = scene.procyard(verb);
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        command.stdin(Stdio::null()).stdout(full).stderr(Stdio::piped());
+        let ended = Running::spawn_as_is(&mut command).wait();
+        assert_eq!(ended.code(), 125, "{verb:?}");
+        assert!(ended.stderr().ends_with("cannot be written: No space left on device\n"), "{ended:?}");
+    }
 }
 
 #[test]

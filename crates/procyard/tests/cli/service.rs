@@ -59,6 +59,8 @@ fn a_process_is_listed_followed_written_to_stopped_and_waited_for() {
 
     let waited = verb(&scene, "wait", &handle, &[]);
     assert_eq!(waited.code(), 128 + Signal::SIGTERM as i32, "{waited:?}");
+    let none = verb(&scene, "logs", &handle, &["--tail", "0"]);
+    assert_eq!((none.code(), none.stdout().as_str()), (0, ""));
     let tail = verb(&scene, "logs", &handle, &["--tail", "1"]);
     assert_eq!(tail.stdout(), "hello there\n");
     let events = verb(&scene, "events", &handle, &[]).stdout();
@@ -81,6 +83,8 @@ fn waiting_gives_the_exit_code_and_gives_up_in_time() {
     }
     let handle = start(&client, "exec sleep 1000");
     assert_eq!(verb(&scene, "wait", &handle, &["--timeout", "0"]).code(), 124);
+    let waited = verb(&scene, "wait", &handle, &["--timeout", "0.1"]);
+    assert_eq!((waited.code(), &*waited.stderr()), (124, "procyard: still running when the wait was over\n"));
     assert_eq!(verb(&scene, "stop", &handle, &["--mode", "kill"]).code(), 0);
 }
 
@@ -91,10 +95,15 @@ fn a_handle_that_nobody_has_and_a_service_that_is_not_there_are_told() {
     let absent = verb(&scene, "stop", &unknown, &[]);
     assert_eq!(absent.code(), 125);
     assert!(absent.stderr().contains("procyard serve"), "{absent:?}");
+    assert!(!absent.stderr().contains("os error"), "{absent:?}");
     let _service = Service::start(&scene, &[]);
     for name in ["stop", "wait", "logs", "events", "send"] {
         let arguments: &[&str] = if name == "send" { &["x"] } else { &[] };
-        assert_eq!(verb(&scene, name, &unknown, arguments).code(), 125, "{name}");
+        let refused = verb(&scene, name, &unknown, arguments);
+        assert_eq!(refused.code(), 125, "{name}");
+        // A person has verbs, and no tools.
+        assert!(refused.stderr().contains("`procyard ps` shows yours"), "{refused:?}");
+        assert!(!refused.stderr().contains("Process"), "{refused:?}");
     }
     let refused = verb(&scene, "stop", &unknown, &["--json"]);
     assert_eq!(json(&refused.stderr())["error"]["code"], "not_found");
