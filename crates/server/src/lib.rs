@@ -51,6 +51,7 @@
 //!
 //! Not for composing a service: sessions, runners and tokens come from whoever embeds this.
 
+mod batch;
 mod client_gone;
 mod envelope;
 mod follow;
@@ -72,6 +73,7 @@ mod resources;
 mod results;
 mod tasks;
 mod turns;
+mod weight;
 
 pub use mcp::{ServeError, serve_mcp, stdio};
 pub use mcp_http::{Callers, McpHttp, McpHttpOptions};
