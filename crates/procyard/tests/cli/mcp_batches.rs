@@ -159,8 +159,8 @@ fn inputs_of_one_batch_reach_the_process_in_their_order() {
     let wait = json!({"process_id": process, "wait": "any", "until": "exit", "timeout_ms": 60_000});
     client.call("ProcessOutput", wait);
     let all = client.call("ProcessOutput", json!({"process_id": process}));
-    let expected: String = (0..100).map(|number| format!("{number}\n")).collect();
-    assert_eq!(all["output"], expected);
+    let expected: Vec<_> = (0..100).map(|number| number.to_string()).collect();
+    assert_eq!(all["output"], format!("{}\n", expected.join("\n")));
 }
 
 #[test]
