@@ -103,7 +103,8 @@ impl InputArguments {
 pub struct InputResult {
     /// Bytes of this input that were accepted: all of them.
     pub accepted_bytes: u64,
-    /// Bytes accepted so far that the process has not taken yet. What it never takes is told when that is certain, in
+    /// Bytes of this and earlier inputs that are not with the process yet, counted after the wait, when the answer is made.
+    /// What its pipe or terminal holds for it counts as taken. What it never takes is told when that is certain, in
     /// `unread_input_bytes`.
     pub pending_bytes: u64,
     /// What the process has printed from `cursor` on.

@@ -19,15 +19,18 @@ pub(crate) enum Received {
     Message(Box<ClientJsonRpcMessage>),
     /// Nothing that can be carried out; this is the answer.
     Refused(Refusal),
-    /// Several messages at once, which no revision but 2025-03-26 has and nobody sends. The ids of those that wait for an
-    /// answer.
+    /// Several messages at once, which only revisions up to 2025-03-26 have.
     Batch(Vec<Value>),
     /// Nothing that is answered.
     Ignored,
 }
 
 /// A batch of more messages is refused as one, whoever waits for what.
-const BATCH_MAX: usize = 256;
+pub(crate) const BATCH_MAX: usize = 128;
+
+/// Where a batch may be, and what to do elsewhere.
+const NO_BATCH: &str = "a batch is taken on a stream alone, and in no revision but 2024-11-05 and 2025-03-26; send one message \
+                        a line or request";
 
 /// The answer to what is not carried out.
 #[derive(Debug)]
@@ -49,10 +52,42 @@ impl Refusal {
         Self::new(id_in(beginning), ErrorCode::INVALID_REQUEST, message)
     }
 
-    /// A message of a batch, or a batch as a whole.
-    pub(crate) fn batched(id: Value) -> Self {
-        let message = "a batch is not taken, in no revision; send one message a line or request";
-        Self::new(id, ErrorCode::INVALID_REQUEST, message)
+    /// A batch where none is taken, as a whole.
+    pub(crate) fn batched() -> Self {
+        Self::new(Value::Null, ErrorCode::INVALID_REQUEST, NO_BATCH)
+    }
+
+    /// The same, once for each message of it that waits for an answer; as a whole where none does or there are too many.
+    pub(crate) fn each_batched(batch: &[Value]) -> Vec<Self> {
+        let few = if batch.len() > BATCH_MAX { &[] } else { batch };
+        let requests = few.iter().filter(|message| message.get("method").is_some());
+        let ids = requests.map(|request| echoed(request.get("id"))).filter(|id| !id.is_null());
+        let each: Vec<_> = ids.map(|id| Self::new(id, ErrorCode::INVALID_REQUEST, NO_BATCH)).collect();
+        if each.is_empty() { vec![Self::batched()] } else { each }
+    }
+
+    /// A batch, in a revision that has them, which has nothing in it or too much.
+    pub(crate) fn of_batch(messages: &[Value]) -> Option<Self> {
+        let why = match messages.len() {
+            0 => "a batch has at least one message".to_owned(),
+            1..=BATCH_MAX => return None,
+            many => {
+                format!("a batch has at most {BATCH_MAX} messages, and this one has {many}; send several")
+            }
+        };
+        Some(Self::new(Value::Null, ErrorCode::INVALID_REQUEST, why))
+    }
+
+    /// The request that opens the protocol, in a batch: revision 2025-03-26 forbids it, since what is in a batch depends on
+    /// what is agreed upon.
+    pub(crate) fn opens_in_batch(id: &RequestId) -> Self {
+        let message = "initialize must not be in a batch; send it alone";
+        Self::new(json!(id), ErrorCode::INVALID_REQUEST, message)
+    }
+
+    /// JSON of another kind than a message has.
+    fn not_an_object() -> Self {
+        Self::new(Value::Null, ErrorCode::INVALID_REQUEST, "a message is an object")
     }
 
     /// Nothing, where a message must be.
@@ -81,22 +116,19 @@ pub(crate) fn read(bytes: &[u8]) -> Received {
     if bytes.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n')) {
         return Received::Ignored;
     }
-    let refuse = |id, code, message: &str| Received::Refused(Refusal::new(id, code, message));
     match serde_json::from_slice(bytes) {
-        Ok(Value::Object(object)) => message(object),
-        Ok(Value::Array(batch)) => Received::Batch(waiting(&batch)),
-        Ok(_) => refuse(Value::Null, ErrorCode::INVALID_REQUEST, "a message is an object"),
+        Ok(Value::Array(batch)) => Received::Batch(batch),
+        Ok(value) => read_one(value),
         Err(error) => unreadable(bytes, &error),
     }
 }
 
-/// The ids of the requests in a batch, null where there are none or too many of them.
-fn waiting(batch: &[Value]) -> Vec<Value> {
-    let few = if batch.len() > BATCH_MAX { &[] } else { batch };
-    let requests = few.iter().filter(|message| message.get("method").is_some());
-    let ids: Vec<_> =
-        requests.filter_map(|request| request.get("id")).filter(|id| is_echoed(id)).cloned().collect();
-    if ids.is_empty() { vec![Value::Null] } else { ids }
+/// Looks at a message that is not several.
+pub(crate) fn read_one(value: Value) -> Received {
+    match value {
+        Value::Object(object) => message(object),
+        _ => Received::Refused(Refusal::not_an_object()),
+    }
 }
 
 /// What is no JSON, or is JSON with what nobody can read: half of a surrogate pair, a number without end, nesting
@@ -106,7 +138,7 @@ fn unreadable(bytes: &[u8], error: &serde_json::Error) -> Received {
     if !head.has_method && head.has_outcome {
         return Received::Ignored;
     }
-    let id = head.id.filter(is_echoed).unwrap_or_default();
+    let id = echoed(head.id.as_ref());
     Received::Refused(Refusal::new(id, ErrorCode::PARSE_ERROR, format!("the message is not JSON: {error}")))
 }
 
@@ -122,7 +154,7 @@ fn message(mut object: Map<String, Value>) -> Received {
             Ok(message) => Received::Message(Box::new(message)),
             Err(_) if id.is_none() => Received::Ignored,
             Err(error) => Received::Refused(Refusal::new(
-                id.unwrap_or_default(),
+                echoed(id.as_ref()),
                 ErrorCode::INVALID_REQUEST,
                 error.to_string(),
             )),
@@ -133,7 +165,7 @@ fn message(mut object: Map<String, Value>) -> Received {
         return Received::Ignored;
     }
     let (code, why) = wrong;
-    Received::Refused(Refusal::new(id.filter(is_echoed).unwrap_or_default(), code, why))
+    Received::Refused(Refusal::new(echoed(id.as_ref()), code, why))
 }
 
 /// Holds the members of a message against JSON-RPC 2.0 and what MCP makes of it.
@@ -191,9 +223,14 @@ fn misfit(what: &str, wanted: &str, found: &Value) -> (ErrorCode, String) {
     (ErrorCode::INVALID_PARAMS, format!("{what} must be {wanted}, not {kind}"))
 }
 
-/// Whether an answer can carry this as its id: JSON-RPC has numbers of any kind, where MCP takes integers.
-fn is_echoed(id: &Value) -> bool {
-    id.is_string() || id.is_number()
+/// The id under which a message is refused: its own, where that is a string or an integer. Null for what nobody could know
+/// again: a fraction, which is no id in MCP, and a number beyond 64 bits, which is not read as it was written.
+fn echoed(id: Option<&Value>) -> Value {
+    match id {
+        Some(id) if id.is_u64() => id.clone(),
+        Some(id) => RequestId::deserialize(id).map_or(Value::Null, |id| json!(id)),
+        None => Value::Null,
+    }
 }
 
 /// What can be known of a message without reading all of it.
@@ -209,7 +246,7 @@ fn id_in(beginning: &[u8]) -> Value {
     let mut head = Head::default();
     // It ends in the middle, so there is always an error; what came before it counts.
     let _ = serde_json::Deserializer::from_slice(beginning).deserialize_map(Heads(&mut head));
-    head.id.filter(is_echoed).unwrap_or_default()
+    echoed(head.id.as_ref())
 }
 
 impl<'de> Deserialize<'de> for Head {
@@ -274,10 +311,32 @@ mod tests {
             let ClientJsonRpcMessage::Request(request) = *message else { panic!("{line}") };
             assert_eq!(json!(request.id), same, "{line}");
         }
-        for id in ["1.5", "9223372036854775808", "-1e300"] {
+    }
+
+    #[test]
+    fn an_id_that_is_no_integer_is_refused_and_never_echoed_as_another_one() {
+        for (id, echoed) in [
+            ("1.5", Value::Null),
+            ("-1e300", Value::Null),
+            ("9223372036854775808", json!(9_223_372_036_854_775_808_u64)),
+            ("18446744073709551615", json!(u64::MAX)),
+            ("18446744073709551616", Value::Null),
+            ("-9223372036854775809", Value::Null),
+            ("9007199254740993.0", Value::Null),
+            ("[1]", Value::Null),
+        ] {
             let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
-            assert_eq!(refused(&line)["error"]["code"], -32600, "{line}");
-            assert!(refused(&line)["id"].is_number(), "{line}");
+            let refused = refused(&line);
+            assert_eq!((&refused["id"], &refused["error"]["code"]), (&echoed, &json!(-32600)), "{line}");
+        }
+        // Whatever else is wrong.
+        for (id, echoed) in [("18446744073709551616", Value::Null), ("7.0", json!(7)), ("7", json!(7))] {
+            for line in [
+                format!(r#"{{"jsonrpc":"1.0","id":{id},"method":"ping"}}"#),
+                format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping","params":{{"a":1e999}}}}"#),
+            ] {
+                assert_eq!(refused(&line)["id"], echoed, "{line}");
+            }
         }
     }
 

@@ -5,18 +5,18 @@
 //! are put back on the way out. Not for what is done about a client that asks for too much: see `lines`.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::model::{ClientJsonRpcMessage, ClientNotification, GetMeta as _, RequestId, ServerJsonRpcMessage};
-use tokio::sync::Notify;
+
+use crate::batch::Batch;
+use crate::weight::Share;
 
 /// The requests under way. Shared by the way in and the way out.
 #[derive(Default)]
 pub(crate) struct InFlight {
     /// Guards the ids; held to look at or change them.
     ids: Mutex<Ids>,
-    /// Told when a request is over.
-    over: Notify,
 }
 
 #[derive(Default)]
@@ -26,21 +26,21 @@ struct Ids {
     asked: HashMap<i64, Asked>,
     /// The number of each id.
     numbers: HashMap<RequestId, i64>,
-    /// What all of them weigh.
-    weight: usize,
 }
 
 struct Asked {
     id: RequestId,
-    weight: usize,
+    /// What it came with and is answered in.
+    batch: Option<Arc<Batch>>,
+    /// What it weighs.
+    _share: Share,
 }
 
 impl Ids {
-    fn forget(&mut self, number: i64) -> Option<RequestId> {
-        let Asked { id, weight } = self.asked.remove(&number)?;
-        self.numbers.remove(&id);
-        self.weight -= weight;
-        Some(id)
+    fn forget(&mut self, number: i64) -> Option<Asked> {
+        let asked = self.asked.remove(&number)?;
+        self.numbers.remove(&asked.id);
+        Some(asked)
     }
 }
 
@@ -54,23 +54,13 @@ impl InFlight {
         self.ids().numbers.contains_key(id)
     }
 
-    /// Resolves when what is under way weighs so much at most. Cancellation safe.
-    pub(crate) async fn at_most(&self, weight: usize) {
-        loop {
-            let over = self.over.notified();
-            if self.ids().weight <= weight {
-                return;
-            }
-            over.await;
-        }
-    }
-
     /// A message on its way in, as the SDK is to see it. `None` for one that is about a request which is not under way.
-    /// The id of a request must not be in use.
+    /// The id of a request must not be in use. A request holds its share, and the batch that it came in, until it is over.
     pub(crate) fn coming(
         &self,
         mut message: ClientJsonRpcMessage,
-        weight: usize,
+        share: Share,
+        batch: Option<Arc<Batch>>,
     ) -> Option<ClientJsonRpcMessage> {
         let mut ids = self.ids();
         match &mut message {
@@ -79,8 +69,7 @@ impl InFlight {
                 ids.next += 1;
                 let id = std::mem::replace(&mut request.id, RequestId::Number(number));
                 ids.numbers.insert(id.clone(), number);
-                ids.asked.insert(number, Asked { id, weight });
-                ids.weight += weight;
+                ids.asked.insert(number, Asked { id, batch, _share: share });
             }
             ClientJsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) = &mut notification.notification {
@@ -88,8 +77,6 @@ impl InFlight {
                     // It gets no answer, so its id is free from now on.
                     ids.forget(number);
                     cancelled.params.request_id = Some(RequestId::Number(number));
-                    drop(ids);
-                    self.over.notify_waiters();
                 }
             }
             _ => {}
@@ -97,13 +84,18 @@ impl InFlight {
         Some(message)
     }
 
-    /// A message on its way out, as the client is to see it. `None` for what belongs to a request that was cancelled.
-    pub(crate) fn going(&self, mut message: ServerJsonRpcMessage) -> Option<ServerJsonRpcMessage> {
+    /// A message on its way out, as the client is to see it, and the batch that it belongs to, if any. `None` for what belongs
+    /// to a request that was cancelled.
+    pub(crate) fn going(
+        &self,
+        mut message: ServerJsonRpcMessage,
+    ) -> Option<(ServerJsonRpcMessage, Option<Arc<Batch>>)> {
+        let mut batch = None;
         match &mut message {
-            ServerJsonRpcMessage::Response(response) => response.id = self.answered(&response.id)?,
+            ServerJsonRpcMessage::Response(response) => (response.id, batch) = self.answered(&response.id)?,
             ServerJsonRpcMessage::Error(error) => {
                 if let Some(id) = &mut error.id {
-                    *id = self.answered(id)?;
+                    (*id, batch) = self.answered(id)?;
                 }
             }
             ServerJsonRpcMessage::Notification(notification) => {
@@ -114,14 +106,23 @@ impl InFlight {
             }
             ServerJsonRpcMessage::Request(_) => {}
         }
-        Some(message)
+        Some((message, batch))
     }
 
-    fn answered(&self, number: &RequestId) -> Option<RequestId> {
+    fn answered(&self, number: &RequestId) -> Option<(RequestId, Option<Arc<Batch>>)> {
         let RequestId::Number(number) = number else { return None };
-        let id = self.ids().forget(*number);
-        self.over.notify_waiters();
-        id
+        let Asked { id, batch, .. } = self.ids().forget(*number)?;
+        Some((id, batch))
+    }
+
+    /// Nothing that came in a batch is answered any more: what its batch has goes out without it.
+    pub(crate) fn give_batches_up(&self) {
+        let mut ids = self.ids();
+        let batched: Vec<_> =
+            ids.asked.iter().filter(|(_, asked)| asked.batch.is_some()).map(|(number, _)| *number).collect();
+        for number in batched {
+            ids.forget(number);
+        }
     }
 }
 
@@ -130,15 +131,17 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::weight::Weight;
 
     fn coming(flight: &InFlight, message: Value) -> Option<Value> {
         let message = serde_json::from_value(message).unwrap();
-        flight.coming(message, 1).map(|message| serde_json::to_value(message).unwrap())
+        let message = flight.coming(message, Weight::default().hold(1), None);
+        message.map(|message| serde_json::to_value(message).unwrap())
     }
 
     fn going(flight: &InFlight, message: Value) -> Option<Value> {
         let message = serde_json::from_value(message).unwrap();
-        flight.going(message).map(|message| serde_json::to_value(message).unwrap())
+        flight.going(message).map(|(message, _)| serde_json::to_value(message).unwrap())
     }
 
     fn ping(id: &Value) -> Value {
@@ -194,11 +197,12 @@ mod tests {
 
     #[tokio::test]
     async fn the_weight_of_what_is_under_way_goes_with_its_answer_and_its_cancellation() {
-        let flight = InFlight::default();
+        let (flight, weight) = (InFlight::default(), Weight::default());
         for id in 0..4 {
-            coming(&flight, ping(&json!(id))).unwrap();
+            let message = serde_json::from_value(ping(&json!(id))).unwrap();
+            flight.coming(message, weight.hold(1), None).unwrap();
         }
-        let mut room = std::pin::pin!(flight.at_most(2));
+        let mut room = std::pin::pin!(weight.at_most(2));
         assert!(futures_util::poll!(&mut room).is_pending());
         coming(&flight, cancel(&json!(3))).unwrap();
         assert!(futures_util::poll!(&mut room).is_pending());

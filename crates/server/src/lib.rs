@@ -51,6 +51,7 @@
 //!
 //! Not for composing a service: sessions, runners and tokens come from whoever embeds this.
 
+mod batch;
 mod client_gone;
 mod envelope;
 mod follow;
@@ -73,6 +74,7 @@ mod results;
 mod stamped_ids;
 mod tasks;
 mod turns;
+mod weight;
 
 pub use mcp::{ServeError, serve_mcp, stdio};
 pub use mcp_http::{Callers, McpHttp, McpHttpOptions};

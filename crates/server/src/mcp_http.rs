@@ -21,7 +21,6 @@ use procyard_core::{ErrorCode, Owner, PublicError, SessionId};
 use procyard_tools::Surface;
 use rmcp::model::ClientJsonRpcMessage;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -213,7 +212,7 @@ impl OwnersEndpoint {
                 Some(refusal) => refusal,
             },
             Received::Refused(refusal) => refusal,
-            Received::Batch(_) => Refusal::batched(Value::Null),
+            Received::Batch(_) => Refusal::batched(),
             Received::Ignored if bytes.trim_ascii().is_empty() => Refusal::empty(),
             // Taken and forgotten, if the rest of the request is right.
             Received::Ignored => return Ok(Bytes::from_static(FORGOTTEN)),

@@ -115,6 +115,14 @@ fn cancelled() -> ErrorData {
     ErrorData::internal_error("the request was cancelled", None)
 }
 
+/// For a list of one page, which gives no cursor: whoever has one has it from elsewhere.
+fn only_page(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
+    match request.and_then(|request| request.cursor) {
+        Some(_) => Err(resources::unknown_cursor()),
+        None => Ok(()),
+    }
+}
+
 async fn client_left(gone: &CancellationToken) {
     gone.cancelled().await;
     tokio::time::sleep(GONE_GRACE).await;
@@ -152,9 +160,10 @@ impl ServerHandler for McpServer {
 
     async fn list_tools(
         &self,
-        _: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
+        only_page(request)?;
         // Their schemas are shared, not copied.
         Ok(ListToolsResult::with_all_items(self.tools.to_vec()))
     }
@@ -190,9 +199,10 @@ impl ServerHandler for McpServer {
 
     async fn list_resource_templates(
         &self,
-        _: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        only_page(request)?;
         Ok(resources::templates())
     }
 

@@ -44,7 +44,7 @@ pub(crate) fn well_formed(uris: &[String], limit: usize) -> Vec<String> {
 /// A page of the list, newest process first.
 pub(crate) fn list(toolbox: &Toolbox, page: Option<&str>) -> Result<ListResourcesResult, ErrorData> {
     let page = toolbox.processes(page, ENTRIES).map_err(|error| match error.field.as_deref() {
-        Some(_) => ErrorData::invalid_params("cursor: is not a `nextCursor` of an earlier list", None),
+        Some(_) => unknown_cursor(),
         None => failed(&error),
     })?;
     let mut result = ListResourcesResult::with_all_items(page.processes.iter().map(resource).collect());
@@ -113,6 +113,11 @@ fn about(excerpt: &Excerpt) -> MetaObject {
     tell("normalized", json!(excerpt.normalized));
     tell("binary", json!(excerpt.binary));
     about
+}
+
+/// The answer to a cursor that no list has given.
+pub(crate) fn unknown_cursor() -> ErrorData {
+    ErrorData::invalid_params("cursor: is not a `nextCursor` of an earlier list", None)
 }
 
 /// The answer for what does not exist, and for what belongs to somebody else.

@@ -3,10 +3,14 @@
 //! Not for deciding who may write: that has happened before.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::task::{Poll, ready};
 
 use procyard_runner::{Input, Process};
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -34,7 +38,7 @@ struct Queue {
 pub(crate) struct InputStatus {
     /// More is accepted.
     pub(crate) open: bool,
-    /// Bytes accepted and not taken.
+    /// Bytes accepted and not taken. None of them has reached the process.
     pub(crate) pending: u64,
     /// Those of them that never will be.
     pub(crate) lost: u64,
@@ -46,7 +50,7 @@ pub(crate) struct InputQueue {
     terminal: bool,
     /// Says whether input would reach the command whole; there once the process is.
     process: OnceLock<Weak<dyn Process>>,
-    /// Guards the queue; held for a push, a pop or a look.
+    /// Guards the queue; held for a push, a pop, a look, and for one attempt to write, which does not block.
     queue: Mutex<Queue>,
     wake: Notify,
     /// Woken when something was taken, or nothing more will be.
@@ -206,35 +210,55 @@ impl InputQueue {
         }
     }
 
+    /// Writes what is taken of some bytes at once, and counts it by `counts`. Both under one lock: whoever sees what the process
+    /// does with them finds them taken.
+    async fn write_some(
+        &self,
+        input: &mut Input,
+        bytes: &[u8],
+        counts: impl Fn(usize) -> u64,
+    ) -> io::Result<usize> {
+        let taken = poll_fn(|context| {
+            let mut queue = self.queue();
+            let taken = ready!(Pin::new(&mut *input).poll_write(context, bytes))?;
+            queue.pending -= counts(taken);
+            Poll::Ready(io::Result::Ok(taken))
+        })
+        .await?;
+        if taken == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        self.taken.notify_waiters();
+        Ok(taken)
+    }
+
     /// True while more may follow.
     async fn write_piece(
         &self,
         input: &mut Input,
         piece: Piece,
         at_line_start: &mut bool,
-    ) -> std::io::Result<bool> {
+    ) -> io::Result<bool> {
         match piece {
             Piece::Bytes(bytes) => {
                 let mut rest = &bytes[..];
                 while !rest.is_empty() {
-                    let taken = input.write(rest).await?;
-                    if taken == 0 {
-                        return Err(std::io::ErrorKind::WriteZero.into());
-                    }
+                    let taken = self.write_some(input, rest, |taken| taken as u64).await?;
                     rest = &rest[taken..];
-                    self.queue().pending -= taken as u64;
-                    self.taken.notify_waiters();
                 }
                 input.flush().await?;
                 *at_line_start = matches!(bytes.last(), Some(b'\n' | b'\r') | None);
                 Ok(true)
             }
             Piece::Eof if self.terminal => {
-                let ends: &[u8] = if *at_line_start { &[EOT] } else { &[EOT, EOT] };
-                input.write_all(ends).await?;
+                let mut ends: &[u8] = if *at_line_start { &[EOT] } else { &[EOT, EOT] };
+                while !ends.is_empty() {
+                    // Both together are the one byte that was counted.
+                    let left = ends.len();
+                    let taken = self.write_some(input, ends, |taken| u64::from(taken == left)).await?;
+                    ends = &ends[taken..];
+                }
                 input.flush().await?;
-                self.queue().pending -= 1;
-                self.taken.notify_waiters();
                 *at_line_start = true;
                 Ok(true)
             }
@@ -266,6 +290,10 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::task::Context;
+    use std::time::Duration;
+
     use super::*;
 
     #[tokio::test]
@@ -284,5 +312,55 @@ mod tests {
         tokio::join!(queue.write_to(Box::new(ours), CancellationToken::new()), closing);
         let status = queue.status();
         assert_eq!((status.open, status.pending, status.lost), (false, 11, 11));
+    }
+
+    /// What is pending, as somebody finds it who looks as soon as anything was written.
+    struct LookedAt {
+        queue: Arc<InputQueue>,
+        found: Arc<Mutex<Vec<u64>>>,
+        looking: Vec<std::thread::JoinHandle<()>>,
+    }
+
+    impl AsyncWrite for LookedAt {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            let (queue, found) = (Arc::clone(&self.queue), Arc::clone(&self.found));
+            let (looked, told) = std::sync::mpsc::channel();
+            self.looking.push(std::thread::spawn(move || {
+                found.lock().unwrap().push(queue.pending());
+                // Nobody may be waiting for it any more.
+                let _ = looked.send(());
+            }));
+            // Whoever can look before it was counted has done so by then.
+            let _ = told.recv_timeout(Duration::from_millis(100));
+            Poll::Ready(Ok(bytes.len().min(4)))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            for looking in self.looking.drain(..) {
+                looking.join().unwrap();
+            }
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn what_a_process_has_is_not_pending_for_anybody_who_looks() {
+        let queue = Arc::new(InputQueue::new(100, false));
+        queue.push(b"12345678".to_vec(), true, || {}).unwrap();
+        let found = Arc::default();
+        let input = LookedAt { queue: Arc::clone(&queue), found: Arc::clone(&found), looking: Vec::new() };
+        queue.write_to(Box::new(input), CancellationToken::new()).await;
+        let mut found = found.lock().unwrap().clone();
+        found.sort_unstable();
+        // The first look may come after the second write, too.
+        assert!(found.len() == 2 && found[0] == 0 && found[1] <= 4, "{found:?}");
     }
 }

@@ -233,7 +233,8 @@ pub struct InputRequest {
 pub struct InputAccepted {
     /// Bytes of this write.
     pub accepted_bytes: u64,
-    /// Bytes that the process has not taken yet, these included.
+    /// Bytes that the process has not taken yet, these included: counted as they were accepted, before any of them could be
+    /// written. What it takes from then on a [`Snapshot`](crate::Snapshot) has.
     pub pending_bytes: u64,
     /// The end of the output just before.
     pub cursor_before: u64,

@@ -68,7 +68,8 @@ pub struct Snapshot {
     pub initial_terminal: Option<TerminalSize>,
     /// Whether it takes input.
     pub stdin: StdinStatus,
-    /// Bytes of input accepted and not yet taken.
+    /// Bytes of input accepted and not yet taken: what a pipe or a terminal holds for the process counts as taken. Whoever has
+    /// seen what the process did with some bytes finds them taken.
     pub pending_input: u64,
     /// Bytes of input that were accepted and that it never took, nor will: it ended or closed its input before. What a pipe
     /// or a terminal held for it counts as taken.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use procyard_server::serve_mcp;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_util::sync::CancellationToken;
 
@@ -14,23 +14,29 @@ use super::world::World;
 /// Longer than any conversation may take, of the paused clock.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-const HELLO: &str = concat!(
-    r#"{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-11-25","#,
-    r#""capabilities":{},"clientInfo":{"name":"fuzz","version":"1"}}}"#,
-    "\n",
-    r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
-    "\n"
-);
+/// Opens the protocol in a revision.
+fn hello(revision: &str) -> Vec<u8> {
+    let params = json!({
+        "protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "fuzz", "version": "1"}});
+    let hello = json!({"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": params});
+    let opened = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    format!("{hello}\n{opened}\n").into_bytes()
+}
 
 thread_local! {
     static WORLD: RefCell<World> = RefCell::new(World::new());
 }
 
-/// The first byte chooses the surface and whether the client greets; the rest is what it then sends.
+/// The first byte chooses the surface and whether the client greets, from 128 on in a revision that has batches; the rest is
+/// what it then sends.
 pub(crate) fn mcp(data: &[u8]) {
     let Some((&choice, lines)) = data.split_first() else { return };
     WORLD.with_borrow_mut(|world| {
-        let mut sent = if choice & 1 == 0 { Vec::new() } else { HELLO.as_bytes().to_vec() };
+        let mut sent = match choice {
+            silent if silent & 1 == 0 => Vec::new(),
+            ..128 => hello("2025-11-25"),
+            _ => hello("2025-03-26"),
+        };
         match std::str::from_utf8(lines) {
             Ok(lines) => sent.extend_from_slice(world.named(lines).as_bytes()),
             Err(_) => sent.extend_from_slice(lines),
@@ -61,7 +67,12 @@ pub(crate) fn mcp(data: &[u8]) {
         for line in said.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             let message: Value =
                 serde_json::from_slice(line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
-            assert_eq!(message["jsonrpc"], "2.0", "{message}");
+            // The answers to a batch come in one line, if there are any.
+            let messages = message.as_array().map_or(std::slice::from_ref(&message), Vec::as_slice);
+            assert!(!messages.is_empty(), "{message}");
+            for message in messages {
+                assert_eq!(message["jsonrpc"], "2.0", "{message}");
+            }
         }
     });
 }

@@ -69,7 +69,7 @@ pub struct ProcessDetails {
     pub backgrounded: bool,
     /// The oldest byte of output that can still be read.
     pub retained_from: u64,
-    /// Bytes of input accepted and not yet taken by the process.
+    /// Bytes of input accepted and not yet taken by the process; what its pipe or terminal holds for it counts as taken.
     pub pending_input_bytes: u64,
     /// The signal that ended it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -18,6 +18,7 @@ mod json;
 mod limits;
 mod logs;
 mod mcp;
+mod mcp_batches;
 mod mcp_ends;
 mod mcp_lines;
 mod mcp_memory;

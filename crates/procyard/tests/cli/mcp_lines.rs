@@ -76,6 +76,8 @@ fn json_that_is_no_request_is_an_invalid_request() {
         (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, "id"),
         (r#"{"jsonrpc":"2.0","id":[1],"method":"ping"}"#, "id"),
         (r#"{"jsonrpc":"2.0","id":true,"method":"ping"}"#, "id"),
+        (r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#, "id"),
+        (r#"{"jsonrpc":"2.0","id":18446744073709551616,"method":"ping"}"#, "id"),
     ] {
         refused(&mut client, line, INVALID_REQUEST, &Value::Null, why);
     }
@@ -86,7 +88,6 @@ fn json_that_is_no_request_is_an_invalid_request() {
         (r#"{"jsonrpc":"2.0","id":7}"#, json!(7), "method"),
         (r#"{"jsonrpc":"2.0","id":7,"method":5}"#, json!(7), "method"),
         (r#"{"jsonrpc":"2.0","id":7,"method":"ping","result":{}}"#, json!(7), "result"),
-        (r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#, json!(1.5), "id"),
         (r#"{"jsonrpc":"2.0","id":18446744073709551615,"method":"ping"}"#, json!(u64::MAX), "id"),
     ] {
         refused(&mut client, line, INVALID_REQUEST, &id, why);
@@ -132,6 +133,9 @@ fn parameters_that_do_not_fit_are_refused_by_the_name_of_the_field() {
         ("tools/call", json!({"name": "Bash", "arguments": []}), "params.arguments"),
         ("tools/call", json!({"name": "Bash", "arguments": "true"}), "params.arguments"),
         ("tools/list", json!({"cursor": 5}), "params.cursor"),
+        ("tools/list", json!({"cursor": "forged"}), "cursor"),
+        ("resources/list", json!({"cursor": "forged"}), "cursor"),
+        ("resources/templates/list", json!({"cursor": "forged"}), "cursor"),
         ("resources/read", json!({"uri": []}), "params.uri"),
         ("resources/subscribe", json!({}), "uri"),
         ("tasks/get", json!({"taskId": 5}), "params.taskId"),
@@ -209,23 +213,37 @@ fn an_id_that_was_cancelled_may_be_used_again_at_once() {
 }
 
 #[test]
-fn a_batch_is_refused_and_nobody_in_it_waits_for_an_answer() {
-    let (_scene, mut client) = connected();
+fn where_there_are_no_batches_one_is_refused_and_nobody_in_it_waits_for_an_answer() {
     let batch = json!([
         {"jsonrpc": "2.0", "id": 7, "method": "ping"},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
         {"jsonrpc": "2.0", "id": "seven", "method": "tools/call", "params": {"name": "Bash"}},
         {"jsonrpc": "2.0", "id": 8, "result": {}},
+        {"jsonrpc": "2.0", "id": 1.5, "method": "ping"},
         5,
     ]);
-    let refused: Vec<_> = said(&mut client, batch.to_string());
-    let ids: Vec<_> = refused.iter().map(|answer| &answer["id"]).collect();
-    assert_eq!(ids, [&json!(7), &json!("seven")], "{refused:?}");
-    assert!(refused.iter().all(|answer| answer["error"]["code"] == INVALID_REQUEST), "{refused:?}");
-    // Where nobody waits, or far too many do, the batch is answered as one.
     let many: Vec<_> = (0..10_000).map(|id| json!({"jsonrpc": "2.0", "id": id, "method": "ping"})).collect();
-    for batch in [json!([]), json!([1, 2, 3]), json!(many)] {
-        self::refused(&mut client, batch.to_string(), INVALID_REQUEST, &Value::Null, "one message a line");
+    // Before anything is agreed upon, too.
+    for version in [None, Some("2025-06-18"), Some(WITH_INITIALIZE)] {
+        let scene = Scene::new();
+        let mut client = Client::silent(&scene, &[]);
+        if let Some(version) = version {
+            client.initialize(version);
+        }
+        let refused: Vec<_> = said(&mut client, batch.to_string());
+        let ids: Vec<_> = refused.iter().map(|answer| &answer["id"]).collect();
+        assert_eq!(ids, [&json!(7), &json!("seven")], "{version:?}: {refused:?}");
+        assert!(refused.iter().all(|answer| answer["error"]["code"] == INVALID_REQUEST), "{refused:?}");
+        // Where nobody waits, or far too many do, the batch is answered as one.
+        for batch in [json!([]), json!([1, 2, 3]), json!(many)] {
+            self::refused(
+                &mut client,
+                batch.to_string(),
+                INVALID_REQUEST,
+                &Value::Null,
+                "one message a line",
+            );
+        }
     }
 }
 

@@ -32,6 +32,7 @@ async fn a_message_that_is_none_is_an_error_of_the_protocol() {
             ("42", Value::Null, -32600),
             ("{}", Value::Null, -32600),
             (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, Value::Null, -32600),
+            (r#"{"jsonrpc":"2.0","id":18446744073709551616,"method":"ping"}"#, Value::Null, -32600),
             (r#"{"jsonrpc":"1.0","id":"seven","method":"ping"}"#, json!("seven"), -32600),
             (r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":[]}"#, json!(7), -32602),
             (r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":5}}"#, json!(7), -32602),
@@ -53,6 +54,10 @@ async fn parameters_that_do_not_fit_are_refused_by_the_name_of_the_field() {
     let response = session.ask("tools/call", json!({"name": "Bash", "arguments": []})).await;
     assert_eq!(response["error"]["code"], -32602, "{response}");
     assert!(response["error"]["message"].as_str().unwrap().contains("params.arguments"), "{response}");
+    for list in ["tools/list", "resources/list", "resources/templates/list"] {
+        let response = session.ask(list, json!({"cursor": "forged"})).await;
+        assert_eq!(response["error"]["code"], -32602, "{list}: {response}");
+    }
     // Before there is a session, too.
     let hello = request("initialize", json!({"protocolVersion": 5})).to_string();
     let error = refused(&scene, "POST", &[], &hello, 400).await;
