@@ -93,6 +93,8 @@ async fn a_wait_ends_in_time_while_its_process_prints_without_pause() {
     let printing = tokio::spawn(async move {
         loop {
             played.stdout("no pause\n").await;
+            // Without it nothing would end this once nobody reads any more.
+            tokio::task::yield_now().await;
         }
     });
     let slow = Slow { supervisor: yard.supervisor.clone(), owner: yard.owner, handle };
