@@ -58,7 +58,7 @@ impl Followed {
                     ));
                     async move { told.await.is_ok() }
                 };
-                each_change(changes, || lock(&wanted).clone(), tell).await;
+                each_change(changes, BTreeSet::new(), || lock(&wanted).clone(), tell).await;
             })));
         }
         Ok(())
@@ -81,13 +81,20 @@ pub(crate) async fn listen(toolbox: &Toolbox, context: &SubscriptionContext) -> 
     let uris = context.accepted().resource_subscriptions.as_deref().unwrap_or_default();
     let wanted: BTreeSet<Handle> = uris.iter().filter_map(|uri| resources::handle_of(uri).ok()).collect();
     let changes = begin(toolbox)?;
+    // The acknowledgement is sent before this begins, and what has changed in between is not known.
+    let (supervisor, owner) = (toolbox.supervisor(), toolbox.owner());
+    let told_first = wanted.iter().copied().filter(|handle| {
+        let snapshot = supervisor.snapshot(owner, handle);
+        snapshot.is_ok_and(|found| found.total_bytes > 0 || found.state.is_terminal())
+    });
+    let due = told_first.collect();
     let sink = context.sink();
     let tell = |handle: Handle| {
         let uri = resources::uri(&handle);
         async move { sink.notify_resource_updated(uri).await.is_ok() }
     };
     tokio::select! {
-        () = each_change(changes, || wanted.clone(), tell) => {}
+        () = each_change(changes, due, || wanted.clone(), tell) => {}
         () = context.cancelled() => {}
     }
     Ok(())
@@ -98,17 +105,27 @@ fn begin(toolbox: &Toolbox) -> Result<Subscription, ErrorData> {
     begun.map_err(|error| ErrorData::internal_error(error.public().message, None))
 }
 
-/// Calls `tell` for each wanted process that has printed something or ended, until it says that nobody listens any more or
-/// the session ends.
+/// Calls `tell` for each wanted process that is `due`, and for each that has printed something or ended, until it says that
+/// nobody listens any more or the session ends.
 async fn each_change<F>(
     mut changes: Subscription,
+    mut due: BTreeSet<Handle>,
     wanted: impl Fn() -> BTreeSet<Handle>,
     mut tell: impl FnMut(Handle) -> F,
 ) where
     F: Future<Output = bool>,
 {
-    let mut due = BTreeSet::new();
-    while let Some(event) = changes.next().await {
+    loop {
+        if !due.is_empty() {
+            let wanted = wanted();
+            for handle in std::mem::take(&mut due).into_iter().filter(|handle| wanted.contains(handle)) {
+                if !tell(handle).await {
+                    return;
+                }
+            }
+            tokio::time::sleep(EVERY).await;
+        }
+        let Some(event) = changes.next().await else { return };
         note(&event, &wanted, &mut due);
         // What else has happened already is part of the same round.
         loop {
@@ -122,13 +139,6 @@ async fn each_change<F>(
                 None => break,
             }
         }
-        let wanted = wanted();
-        for handle in std::mem::take(&mut due).into_iter().filter(|handle| wanted.contains(handle)) {
-            if !tell(handle).await {
-                return;
-            }
-        }
-        tokio::time::sleep(EVERY).await;
     }
 }
 

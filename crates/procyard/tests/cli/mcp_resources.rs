@@ -150,6 +150,26 @@ fn who_has_unsubscribed_is_told_nothing_more() {
 }
 
 #[test]
+fn what_was_printed_before_a_lasting_subscription_is_one_change() {
+    let scene = Scene::new();
+    let mut client = Client::silent(&scene, &[]);
+    let meta = meta(&json!({}));
+    let background = |command: &str| json!({"name": "Bash", "arguments": {"command": command, "background": true}, "_meta": meta});
+    let silent = client.ask("tools/call", background("sleep 600"))["structuredContent"].clone();
+    let ended = client.ask("tools/call", background("echo x"))["structuredContent"].clone();
+    let wait = json!({"process_id": ended["process_id"], "wait": "any", "until": "exit"});
+    client.ask("tools/call", json!({"name": "ProcessOutput", "arguments": wait, "_meta": meta}));
+    let (silent, ended) = (uri(&silent), uri(&ended));
+    let wanted = json!({"resourceSubscriptions": [silent, ended]});
+    client.request("subscriptions/listen", json!({"notifications": wanted, "_meta": meta}));
+    client.message("a change", |message| is_update(message, &ended));
+    // Both would be told in the same round, which is over before this is answered.
+    client.ask("tools/call", json!({"name": "ProcessList", "arguments": {}, "_meta": meta}));
+    assert!(!client.take_unasked().iter().any(|message| is_update(message, &silent)));
+    assert_eq!(client.leave_and_wait().0.code(), Some(0));
+}
+
+#[test]
 fn the_newest_revision_subscribes_by_a_request_that_lasts() {
     let scene = Scene::new();
     let mut client = Client::silent(&scene, &[]);
