@@ -1,7 +1,8 @@
 //! A process as a terminal over a `WebSocket` (RFC 6455).
 //!
-//! Only of a process that has one: of another, output and input have routes that say more. Output is read as fast as the client takes it, and input is taken as fast as the process reads it: neither is buffered
-//! beyond a chunk here. Not for who may: that was decided before.
+//! Only of a process that has one: of another, output and input have routes that say more. Output is read as fast as the
+//! client takes it, and input is taken as fast as the process reads it: neither is buffered beyond a chunk here. Not for who
+//! may: that was decided before.
 
 use std::time::Duration;
 
