@@ -12,6 +12,10 @@ use serde_json::Value;
 use crate::outbox::Outbox;
 use crate::weight::{Share, Weight};
 
+/// So many bytes of answers do not wait for the others: they go out in an array of their own, from which a client knows
+/// each by its id.
+const GATHERED_MAX: usize = 32 * 1024 * 1024;
+
 /// The answers to the messages of one batch. Dropping it sends them.
 pub(crate) struct Batch {
     outbox: Outbox,
@@ -39,20 +43,29 @@ impl Batch {
         gathered.array.push(before);
         gathered.array.extend_from_slice(answer);
         gathered.share.grow(answer.len() + 1);
+        if gathered.array.len() >= GATHERED_MAX {
+            gathered.send(&self.outbox);
+        }
+    }
+}
+
+impl Gathered {
+    fn send(&mut self, outbox: &Outbox) {
+        // Where nothing was asked, or all of it was cancelled, nothing is said: an empty array is no answer.
+        if self.array.is_empty() {
+            return;
+        }
+        let mut array = std::mem::take(&mut self.array);
+        array.push(b']');
+        self.share.shrink();
+        // Nobody waits until it is read.
+        drop(outbox.post(array));
     }
 }
 
 impl Drop for Batch {
     fn drop(&mut self) {
-        let gathered = self.gathered.get_mut().unwrap_or_else(PoisonError::into_inner);
-        // Where nothing was asked, or all of it was cancelled, nothing is said: an empty array is no answer.
-        if gathered.array.is_empty() {
-            return;
-        }
-        let mut array = std::mem::take(&mut gathered.array);
-        array.push(b']');
-        // Nobody waits until it is read.
-        drop(self.outbox.post(array));
+        self.gathered.get_mut().unwrap_or_else(PoisonError::into_inner).send(&self.outbox);
     }
 }
 
@@ -82,7 +95,7 @@ impl Unread {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::AsyncReadExt as _;
+    use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _};
 
     use super::*;
 
@@ -112,5 +125,21 @@ mod tests {
         {
             assert_eq!(sent(answers).await, expected);
         }
+    }
+
+    #[tokio::test]
+    async fn what_is_very_much_goes_out_before_the_rest() {
+        let (client, server) = tokio::io::duplex(1 << 20);
+        let (outbox, task) = Outbox::new(server);
+        let weight = Weight::default();
+        let batch = Batch::new(outbox, &weight);
+        batch.add(&vec![b'1'; GATHERED_MAX]);
+        weight.at_most(0).await;
+        batch.add(b"2");
+        drop(batch);
+        let mut lines = tokio::io::BufReader::new(client).lines();
+        assert_eq!(lines.next_line().await.unwrap().unwrap().len(), GATHERED_MAX + 2);
+        assert_eq!(lines.next_line().await.unwrap().as_deref(), Some("[2]"));
+        task.await.unwrap();
     }
 }

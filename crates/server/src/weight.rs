@@ -50,12 +50,17 @@ impl Share {
         self.bytes += bytes;
         self.of.0.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
+
+    /// Lets go of everything.
+    pub(crate) fn shrink(&mut self) {
+        self.of.0.bytes.fetch_sub(std::mem::take(&mut self.bytes), Ordering::Relaxed);
+        self.of.0.less.notify_waiters();
+    }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.of.0.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-        self.of.0.less.notify_waiters();
+        self.shrink();
     }
 }
 

@@ -29,10 +29,6 @@ use super::service::Service;
 /// The longest body: a tool's arguments are at most 1 MiB of text, which JSON can write as six.
 const BODY_MAX: usize = 8 * 1024 * 1024;
 
-/// How long, and for how many bytes, the rest of a body is taken whose request is answered already.
-const LINGER: Duration = Duration::from_secs(5);
-const LINGER_BYTES: usize = 64 * 1024 * 1024;
-
 /// What a call that is under way gets to finish when the service is stopped.
 const STOP_GRACE: Duration = Duration::from_millis(500);
 
@@ -54,10 +50,8 @@ pub(crate) fn router(service: &Arc<Service>) -> Router {
 }
 
 async fn dispatch(service: Arc<Service>, route: &'static Route, request: Request) -> Response {
-    let (parts, mut body) = request.into_parts();
-    let expects = parts.headers.contains_key(header::EXPECT);
-    let answered = answer(&service, route, parts, &mut body).await;
-    let_come(&service, body, expects);
+    let (parts, body) = request.into_parts();
+    let answered = answer(&service, route, parts, body).await;
     let response = answered.unwrap_or_else(Problem::into_response);
     service.metrics.answered(route.name, response.status());
     finished(&service, response)
@@ -80,7 +74,7 @@ async fn answer(
     service: &Arc<Service>,
     route: &'static Route,
     mut parts: Parts,
-    body: &mut Body,
+    body: Body,
 ) -> Result<Response, Problem> {
     let peer = parts.extensions.get::<Peer>().cloned();
     let caller = Caller::authenticate(service, route.access, &parts.headers, peer.as_ref())?;
@@ -109,7 +103,7 @@ async fn answer(
 }
 
 /// Reads a body whole, within its bounds of size and time.
-async fn read(service: &Service, body: &mut Body) -> Result<Bytes, Problem> {
+async fn read(service: &Service, body: Body) -> Result<Bytes, Problem> {
     let too_large = || Problem::new(ErrorCode::TooLarge, format!("a body has at most {BODY_MAX} bytes"));
     // What its head says is enough to refuse it, before anything of it comes.
     if body.size_hint().lower() > BODY_MAX as u64 {
@@ -124,31 +118,9 @@ async fn read(service: &Service, body: &mut Body) -> Result<Bytes, Problem> {
     }
 }
 
-/// Takes what still comes of a request that is answered already, for a while: its client may read the answer only when it
-/// has sent everything, and would find the connection broken (RFC 9112, section 9.6). One that asked whether it may send
-/// (`Expect: 100-continue`) has its answer.
-fn let_come(service: &Arc<Service>, body: Body, expects: bool) {
-    if body.is_end_stream() || expects {
-        return;
-    }
-    let stop = service.stop.clone();
-    service.tasks.spawn(async move {
-        let mut rest = Limited::new(body, LINGER_BYTES);
-        let all = async { while let Some(Ok(_)) = rest.frame().await {} };
-        tokio::select! {
-            _ = tokio::time::timeout(LINGER, all) => {}
-            () = stop.cancelled() => {}
-        }
-    });
-}
-
 /// Lets a request to the Model Context Protocol through, with the loop of its token.
 async fn admit_mcp(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
-    let (parts, mut body) = request.into_parts();
-    let expects = parts.headers.contains_key(header::EXPECT);
-    let admitted = admitted(&service, parts, &mut body).await;
-    let_come(&service, body, expects);
-    match admitted {
+    match admitted(&service, request).await {
         Ok(request) => {
             let mut response = next.run(request).await;
             if !response.status().is_success() && response.body().size_hint().exact() != Some(0) {
@@ -163,7 +135,8 @@ async fn admit_mcp(State(service): State<Arc<Service>>, request: Request, next: 
 }
 
 /// The request with its body read, within the bounds of every body, and with its loop.
-async fn admitted(service: &Arc<Service>, mut parts: Parts, body: &mut Body) -> Result<Request, Problem> {
+async fn admitted(service: &Arc<Service>, request: Request) -> Result<Request, Problem> {
+    let (mut parts, body) = request.into_parts();
     let peer = parts.extensions.get::<Peer>().cloned();
     let caller = Caller::authenticate(service, Access::Loop, &parts.headers, peer.as_ref())?;
     if service.stop.is_cancelled() {

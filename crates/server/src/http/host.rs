@@ -62,18 +62,23 @@ impl fmt::Display for Left {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { unproven, unsaved } = *self;
         if unproven > 0 || unsaved == 0 {
-            write!(f, "{unproven} commands could not be proven gone")?;
+            write!(f, "{} could not be proven gone", commands(unproven))?;
         }
         if unsaved > 0 {
             let and = if unproven > 0 { ", and " } else { "" };
             write!(
                 f,
-                "{and}the records of {unsaved} commands could not be saved: how they ended is lost; look at the disk before the \
-                 service is started again"
+                "{and}the records of {} could not be saved: how that ended is lost; look at the disk before the service is \
+                 started again",
+                commands(unsaved)
             )?;
         }
         Ok(())
     }
+}
+
+fn commands(number: usize) -> String {
+    if number == 1 { "1 command".to_owned() } else { format!("{number} commands") }
 }
 
 /// An open session.
@@ -135,6 +140,7 @@ mod tests {
     fn what_is_left_is_told_in_one_line() {
         for (unproven, unsaved, begins) in [
             (2, 0, "2 commands could not be proven gone"),
+            (0, 1, "the records of 1 command could not be saved"),
             (0, 3, "the records of 3 commands could not be saved"),
             (2, 3, "2 commands could not be proven gone, and the records of 3 commands could not be saved"),
         ] {

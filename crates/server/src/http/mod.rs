@@ -20,6 +20,7 @@ mod host;
 mod host_field;
 mod invoke;
 mod json;
+mod linger;
 mod listener;
 mod logs;
 mod metrics;

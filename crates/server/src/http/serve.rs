@@ -2,6 +2,7 @@
 //!
 //! Not for routes.
 
+use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +12,12 @@ use axum::http::{HeaderValue, header};
 use axum::middleware::map_response_with_state;
 use axum::response::Response;
 use axum::{Extension, Router};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -24,6 +26,7 @@ use super::admin_token::AdminToken;
 use super::caller::Peer;
 use super::dispatch::router;
 use super::host::{Left, SessionHost};
+use super::linger::{self, Lending, Rest};
 use super::listener::{Connection, Listener};
 use super::options::ServiceOptions;
 use super::read_ahead::ReadAhead;
@@ -182,11 +185,27 @@ async fn connection(stream: Box<dyn Connection>, peer: Peer, service: Arc<Servic
     let router = router.layer(map_response_with_state(peer.clone(), end_unknown)).layer(Extension(peer));
     let answers = TowerToHyperService::new(router);
     let begun = CancellationToken::new();
+    let (rests, rests_come) = mpsc::channel(1);
     let served = {
         let begun = begun.clone();
-        service_fn(move |request| {
+        service_fn(move |request: hyper::Request<Incoming>| {
             begun.cancel();
-            answers.call(request)
+            let (head, body) = request.into_parts();
+            let (lending, body) = Lending::new(&head.headers, body);
+            let answer = answers.call(hyper::Request::from_parts(head, body));
+            let rests = rests.clone();
+            async move {
+                let mut response = answer.await?;
+                let rest = lending.over();
+                if !matches!(rest, Rest::Nothing) {
+                    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                }
+                if let Rest::Coming(body) = rest {
+                    // There is room: the connection has ended with the one before.
+                    let _ = rests.try_send(body);
+                }
+                Ok::<_, Infallible>(response)
+            }
         })
     };
     let connection = http1::Builder::new()
@@ -199,6 +218,8 @@ async fn connection(stream: Box<dyn Connection>, peer: Peer, service: Arc<Servic
         .serve_connection(stream, served)
         .with_upgrades();
     tokio::pin!(connection);
+    let taking = linger::take(rests_come);
+    tokio::pin!(taking);
     let stopped = async {
         service.stop.cancelled().await;
         // A client that has only just come has its first request on the way, and is answered.
@@ -212,12 +233,14 @@ async fn connection(stream: Box<dyn Connection>, peer: Peer, service: Arc<Servic
     let ended = tokio::select! {
         biased;
         ended = connection.as_mut() => ended,
+        () = &mut taking => return,
         () = left => return,
         () = stopped => {
             connection.as_mut().graceful_shutdown();
-            match tokio::time::timeout(LEAVE_GRACE, connection).await {
-                Ok(ended) => ended,
-                Err(_) => return,
+            tokio::select! {
+                ended = connection => ended,
+                () = taking => return,
+                () = tokio::time::sleep(LEAVE_GRACE) => return,
             }
         }
     };

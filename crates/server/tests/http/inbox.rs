@@ -75,7 +75,7 @@ async fn a_wait_for_news_ends_with_its_loop_and_without_what_the_closing_made() 
             scene.start(&token, "wait").await;
         }
         let path = format!("/v1/sessions/{}/loops/{}", token.owner.session, token.owner.loop_id);
-        // As before: answered long before its time, and where the end comes first, in the same way.
+        // Answered long before its time, and in the same way where the end comes first.
         let (page, ()) = tokio::join!(scene.get(&token, "/v1/notifications?wait_ms=30000"), async {
             tokio::time::sleep(std::time::Duration::from_millis(200)).await;
             assert_eq!(scene.delete(scene.admin(), &path).await.status, 204);

@@ -12,6 +12,7 @@ mod guide;
 mod host;
 mod host_field;
 mod inbox;
+mod linger;
 mod logs;
 mod ownership;
 mod processes;
