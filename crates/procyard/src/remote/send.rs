@@ -151,9 +151,9 @@ impl Given {
     }
 
     /// Why it ends here, and after how much.
-    fn broken_off(&self, error: &ClientError, last: Fate) -> anyhow::Error {
+    fn broken_off(&self, error: &ClientError, fate: Fate) -> anyhow::Error {
         let why = told_by(error);
-        let (told, effects) = match (self.accepted, last) {
+        let (told, effects) = match (self.accepted, fate) {
             (0, Fate::NotTaken) => ("nothing was sent".to_owned(), Effects::None),
             (1, Fate::NotTaken) => ("only the first byte was sent".to_owned(), Effects::Started),
             (accepted, Fate::NotTaken) => {
@@ -165,9 +165,10 @@ impl Given {
             (0, Fate::Unknown { bytes: Some(most) }) => {
                 (format!("it is not known whether anything was sent, at most {most} bytes"), Effects::Unknown)
             }
-            (least, Fate::Unknown { bytes }) => {
-                let most = bytes.map(|bytes| format!(", and at most {}", least + bytes));
-                let told = format!("at least the first {least} bytes were sent{}", most.unwrap_or_default());
+            (accepted, Fate::Unknown { bytes }) => {
+                let most = bytes.map(|bytes| format!(", and at most {}", accepted + bytes));
+                let told =
+                    format!("at least the first {accepted} bytes were sent{}", most.unwrap_or_default());
                 (told, Effects::Unknown)
             }
         };
