@@ -35,7 +35,7 @@ pub(crate) struct Cli {
 const EXIT_CODES: &str = "\
 Exit codes: 0 it was done; 125 procyard itself failed or was called wrongly; 141 nobody read the output any more (logs, \
 events, export, run, attach). `run`, `wait` and `attach` give the code of the command, 128+n when signal n ended it, 124 when it timed out; \
-`run` 126 when it is not executable and 127 when it was not found. `doctor` gives 1 where no command would be started.
+`run` 126 when it is not executable and 127 when it was not found. `doctor` gives 1 where nothing can contain commands or the data directory is not fit.
 
 With --json results are JSON on standard output, and a failure is one line on standard error, \
 {\"error\": {\"code\", \"message\", \"field\", \"retryable\", \"effects\"}}, the same as from the service.";
@@ -65,8 +65,8 @@ procyard events [OPTIONS] [HANDLE]
        procyard events [OPTIONS] --session UUID";
 
 const DOCTOR_CODES: &str = "\
-Exit codes: 0 commands can be contained, and their records kept; 1 nothing will be started here, since nothing can contain \
-commands or the data directory cannot be written; 125 procyard itself failed.
+Exit codes: 0 commands can be contained, and their records kept; 1 nothing can contain commands, so none would be started, or \
+the data directory cannot be written or is refused by `procyard serve`, since others can write there; 125 procyard itself failed.
 
 The data directory is tried with a file of 64 KiB that has no name and is gone at once.";
 
@@ -98,7 +98,7 @@ Examples:
   procyard config --explain > config.toml
   PROCYARD_LOG__LEVEL=info procyard config --json | jq .keys
 
-Exit codes: 0 all of it is right; 125 it is not, and every mistake is told; with --json `field` names the key, and where \
+Exit codes: 0 all of it is right; 125 it is not, and every mistake of the file, the variables and --set is told; with --json `field` names the key, and where \
 there are several, `fields` all of them.";
 
 const DATA_DIR_HELP: &str = "Where sessions are kept [default: $PROCYARD_DATA, else $XDG_STATE_HOME/procyard, else ~/.local/state/procyard]";

@@ -2,7 +2,8 @@
 //!
 //! Not for what is in there: that is the session directory's own format.
 
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
@@ -27,4 +28,10 @@ impl DataDir {
             None => bail!("there is no HOME to keep sessions in; name a directory with --data-dir"),
         }
     }
+}
+
+/// Whether others than its user can write to the directory: they could put a socket of their own in the place of a
+/// service's. One that is not there is nobody's yet. Blocking.
+pub(crate) fn others_can_write(data_dir: &Path) -> bool {
+    data_dir.metadata().is_ok_and(|found| found.mode() & 0o022 != 0)
 }

@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::DoctorOptions;
 use crate::config::Effective;
+use crate::data_dir::others_can_write;
 use crate::problem::without_number;
 use crate::say::{Voice, give};
 use crate::table::{columns, shown_width};
@@ -30,7 +31,7 @@ const TRIAL_BYTES: usize = 64 * 1024;
 const HOW_TO_LIMIT: &str = "to limit, run in a subgroup of a delegated cgroup (systemd: Delegate=yes with \
     DelegateSubgroup=), or where the hierarchies of memory and pids are writable";
 
-/// Looks and tells; exits 1 when nothing would be started here.
+/// Looks and tells; exits 1 when something would be refused here, whatever the command: see [`exit::UNFIT`].
 pub(crate) async fn doctor(options: DoctorOptions) -> ExitCode {
     match look(&options).await {
         Ok(code) => code,
@@ -249,7 +250,7 @@ impl Place {
             Ok(()) => row("data directory", format_args!("{path} (writable)")),
             Err(Unusable { why, next }) => {
                 let why = row("data directory", format_args!("{path} ({why})"));
-                why + &row("", format_args!("nothing will be started; {next}"))
+                why + &row("", next)
             }
         }
     }
@@ -261,10 +262,12 @@ impl Display for Unusable {
     }
 }
 
-/// Writes and syncs a file there that has no name. Blocking.
+/// Writes and syncs a file there that has no name, and looks for what `serve` refuses. Blocking.
 fn data_directory(data_dir: &Path) -> Result<(), Unusable> {
-    // The directory need not be there yet: the nearest one that is decides.
-    let existing = data_dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+    // The directory need not be there yet: the nearest one that is decides. A link that leads nowhere is there, and in the
+    // way of a directory.
+    let is_there = |path: &&Path| path.symlink_metadata().is_ok();
+    let existing = data_dir.ancestors().find(is_there).unwrap_or(Path::new("/"));
     let place = existing.display();
     if !existing.is_dir() {
         let why = format!("not usable: {place} is not a directory");
@@ -273,7 +276,12 @@ fn data_directory(data_dir: &Path) -> Result<(), Unusable> {
     let made = tempfile::tempfile_in(existing)
         .map_err(|error| refused(&error, format_args!("no file can be made in {place}")))?;
     write_trial(made)
-        .map_err(|error| refused(&error, format_args!("{TRIAL_BYTES} bytes cannot be written in {place}")))
+        .map_err(|error| refused(&error, format_args!("{TRIAL_BYTES} bytes cannot be written in {place}")))?;
+    if others_can_write(data_dir) {
+        let why = "not fit for `procyard serve`: others can write to it".to_owned();
+        return Err(Unusable { why, next: "take that away (chmod go-w)" });
+    }
+    Ok(())
 }
 
 fn write_trial(mut file: std::fs::File) -> std::io::Result<()> {

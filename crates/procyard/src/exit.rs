@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::problem;
 use crate::say::{Voice, print_line, say};
 
-/// `procyard doctor`: nothing will be started here.
+/// `procyard doctor`: nothing can contain commands here, or the data directory is not fit for sessions.
 pub(crate) const UNFIT: u8 = 1;
 
 /// The command's lifetime deadline passed, or a wait for it did (as `timeout(1)` says it).

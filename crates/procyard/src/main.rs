@@ -88,9 +88,10 @@ fn misused(mut error: clap::Error) -> ExitCode {
     }
     let arguments: Vec<_> = std::env::args_os().skip(1).take_while(|argument| argument != "--").collect();
     let is_run = arguments.first().is_some_and(|verb| verb == "run");
+    let unknown = is_run && error.kind() == clap::error::ErrorKind::UnknownArgument;
     let misspelt = error.get(ContextKind::SuggestedArg).is_some();
-    let quote = is_run && error.kind() == clap::error::ErrorKind::UnknownArgument && !misspelt;
-    if quote {
+    let quote = unknown && !misspelt;
+    if unknown {
         // It would have `run` take one argument behind the dashes and leave the rest in front of them.
         error.remove(ContextKind::Suggested);
     }

@@ -29,8 +29,11 @@ pub(crate) fn words(error: &anyhow::Error) -> String {
     let mut words = String::new();
     for cause in error.chain() {
         // Its code is for programs.
-        let public = cause.downcast_ref::<PublicError>();
-        let cause = public.map_or_else(|| cause.to_string(), |public| public.message.clone());
+        let cause = match (cause.downcast_ref::<PublicError>(), cause.downcast_ref::<ClientError>()) {
+            (Some(public), _) => public.message.clone(),
+            (_, Some(error)) => told_by(error).message,
+            _ => cause.to_string(),
+        };
         let cause = without_number(&cause);
         if words.is_empty() {
             words.push_str(cause);
@@ -39,7 +42,7 @@ pub(crate) fn words(error: &anyhow::Error) -> String {
             words.push_str(cause);
         }
     }
-    spoken::text(&words)
+    words
 }
 
 /// A system's error without its number, which only those look for who know the text already.
@@ -50,16 +53,25 @@ pub(crate) fn without_number(text: &str) -> &str {
     }
 }
 
-/// What the service said of something else than a call, for a person.
-pub(crate) fn told(said: &PublicError) -> String {
-    spoken::text(&said.message)
+/// What the service said, in the words and with the options of the command line.
+pub(crate) fn told(said: &PublicError) -> PublicError {
+    PublicError {
+        message: spoken::text(&said.message),
+        field: said.field.clone().map(spoken::field),
+        ..said.clone()
+    }
+}
+
+/// The same of an answer. What the client itself says has no names of tools, and may have paths, which stay as they are.
+pub(crate) fn told_by(error: &ClientError) -> PublicError {
+    error.refusal().map_or_else(|| error.public(), told)
 }
 
 /// The error as a program reads it: the code of its innermost cause that has one, and the words that a person reads.
 pub(crate) fn public(error: &anyhow::Error) -> PublicError {
     let known = error.chain().filter_map(known).last();
     let known = known.unwrap_or_else(|| PublicError::new(ErrorCode::Internal, ""));
-    PublicError { message: words(error), field: known.field.map(spoken::field), ..known }
+    PublicError { message: words(error), ..known }
 }
 
 /// The same as JSON. Where several settings are at fault, `fields` names all of them.
@@ -81,7 +93,7 @@ fn known(cause: &(dyn Error + 'static)) -> Option<PublicError> {
         let key = mistake.keys().first().cloned();
         Some(PublicError { field: key, ..PublicError::new(ErrorCode::InvalidSettings, "") })
     } else if let Some(error) = cause.downcast_ref::<ClientError>() {
-        Some(error.public())
+        Some(told_by(error))
     } else if let Some(error) = cause.downcast_ref::<SupervisorError>() {
         Some(error.public())
     } else if let Some(error) = cause.downcast_ref::<RunnerError>() {

@@ -63,7 +63,8 @@ Standard input may be of any length and is passed on as it comes. A process that
 pipe: what is sent when 1 MiB of earlier input is unread waits until some of it was read, at most for --timeout.
 
 Exit codes: 0 all of it was accepted, which does not say that the process has read it; 125 not all of it was, and how many \
-bytes were is said: they are the first ones.";
+bytes were is said: they are the first ones. When the answer of the service is lost that is not known, and at least and at most \
+how many it were is said: look what the process got before you send the rest.";
 
 pub(super) const STOP_CODES: &str = "\
 Exit codes: 0 all of it is proven gone, or the interrupt was delivered; 125 it is not, or there is no such process.
@@ -167,7 +168,7 @@ pub(crate) struct LogsOptions {
     pub(crate) follow: bool,
 
     /// Begin with the last so many lines, at most 4 MiB of them; with 0 behind what was printed so far
-    #[arg(long, value_name = "N", value_parser = written::whole::<u64>(0..=u64::MAX.into()))]
+    #[arg(long, value_name = "N", value_parser = written::whole::<u64>(0..=written::MOST))]
     pub(crate) tail: Option<u64>,
 
     /// Only this stream
@@ -304,7 +305,7 @@ pub(crate) struct EventsOptions {
     pub(crate) follow: bool,
 
     /// Only events behind this number
-    #[arg(long, value_name = "SEQ", default_value_t = 0, value_parser = written::whole::<u64>(0..=u64::MAX.into()))]
+    #[arg(long, value_name = "SEQ", default_value_t = 0, value_parser = written::whole::<u64>(0..=written::MOST))]
     pub(crate) after: u64,
 
     /// Events of this session; not together with HANDLE [default: the only open session]

@@ -51,6 +51,8 @@ mod tests {
             (vec!["procyard", "ps", "--state", "runing"], "--state", "did you mean `running`?"),
             (vec!["procyard", "ps", "--limit", "0"], "--limit", "must be a whole number from 1 to 10000"),
             (vec!["procyard", "wait"], "HANDLE", "were not provided"),
+            (vec!["procyard", "events", "--after", "18446744073709551615"], "--after", "to 9007199254740991"),
+            (vec!["procyard", "run", "--pids-max", "5000000000", "ls"], "--pids-max", "from 1 to 4294967295"),
             (vec!["procyard", "ps", "--limti", "3"], "--limti", "unexpected argument"),
         ] {
             let error = refused(&arguments);

@@ -38,8 +38,16 @@ pub(crate) fn locate(named: Option<&Path>) -> anyhow::Result<Option<PathBuf>> {
     Ok(file.filter(|file| file.exists()))
 }
 
-/// Reads a file; every mistake in it is told, with its line.
-pub(crate) fn read(path: &Path) -> Result<Vec<Setting>, Mistake> {
+/// Reads a file, or gives every mistake in it, with its line.
+pub(crate) fn read(path: &Path) -> Result<Vec<Setting>, Vec<Mistake>> {
+    let text = text_of(path).map_err(|mistake| vec![mistake])?;
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    parse(&text, directory).map_err(|mistakes| {
+        mistakes.into_iter().map(|mistake| mistake.at(format_args!("{}:", path.display()))).collect()
+    })
+}
+
+fn text_of(path: &Path) -> Result<String, Mistake> {
     let file = std::fs::File::open(path)
         .with_context(|| format!("the configuration {} cannot be read", path.display()))?;
     let mut text = String::new();
@@ -49,11 +57,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Setting>, Mistake> {
     if text.len() as u64 > FILE_MAX {
         return Err(Mistake::new(format!("the configuration {} is too long", path.display())));
     }
-    let directory = path.parent().unwrap_or(Path::new("/"));
-    parse(&text, directory).map_err(|mistakes| {
-        let placed = |mistake: Mistake| mistake.at(format_args!("{}:", path.display()));
-        Mistake::together("the configuration is not right", mistakes.into_iter().map(placed).collect())
-    })
+    Ok(text)
 }
 
 /// What a text sets, or every mistake with its line in front.

@@ -31,15 +31,22 @@ impl Mistake {
         Self { text: format!("{place}{}", self.text), ..self }
     }
 
-    /// All of them, each on a line of its own below this one.
-    pub(super) fn together(head: &str, mistakes: Vec<Self>) -> Self {
-        let mut all = Self::new(head);
+    /// All of them: one by itself, several each on a line of its own. Nothing is wrong where there are none.
+    pub(super) fn together(mut mistakes: Vec<Self>) -> Result<(), Self> {
+        if mistakes.len() < 2 {
+            return mistakes.pop().map_or(Ok(()), Err);
+        }
+        let mut all = Self::new("the configuration is not right");
         for mistake in mistakes {
             all.text.push('\n');
             all.text.push_str(&mistake.text);
-            all.keys.extend(mistake.keys);
+            for key in mistake.keys {
+                if !all.keys.contains(&key) {
+                    all.keys.push(key);
+                }
+            }
         }
-        all
+        Err(all)
     }
 
     /// The keys that are at fault.

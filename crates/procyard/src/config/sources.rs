@@ -94,9 +94,13 @@ impl ConfigOptions {
 
     fn gathered(&self, flags: Vec<Flag>) -> Result<Effective, Mistake> {
         let file = file::locate(self.config.as_deref())?;
-        let mut values = defaults()?;
+        let (mut values, mut mistakes) = (defaults()?, Vec::new());
         if let Some(path) = &file {
-            for setting in file::read(path)? {
+            let settings = file::read(path).unwrap_or_else(|wrong| {
+                mistakes.extend(wrong);
+                Vec::new()
+            });
+            for setting in settings {
                 let source = Source::File { path: path.clone(), line: setting.line };
                 values.insert(setting.key.path(), (setting.value, source));
             }
@@ -104,18 +108,22 @@ impl ConfigOptions {
         // Names and values that are no text are nobody's settings.
         let variables = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        override_by_environment(&mut values, variables)?;
+        mistakes.extend(override_by_environment(&mut values, variables));
         for text in &self.set {
-            let (path, value) = text
-                .split_once('=')
-                .ok_or_else(|| Mistake::of(["--set"], format!("--set {text}: write KEY=VALUE")))?;
-            set(&mut values, path.trim(), value, Source::Flag("--set"))
-                .map_err(|problem| problem.at("--set: "))?;
+            let done = match text.split_once('=') {
+                Some((path, value)) => set(&mut values, path.trim(), value, Source::Flag("--set"))
+                    .map_err(|problem| problem.at("--set: ")),
+                None => Err(Mistake::of(["--set"], format!("--set {text}: write KEY=VALUE"))),
+            };
+            mistakes.extend(done.err());
         }
         for flag in flags {
-            set(&mut values, flag.key, &flag.value, Source::Flag(flag.name))
-                .map_err(|problem| problem.at(format_args!("{}: ", flag.name)))?;
+            let done = set(&mut values, flag.key, &flag.value, Source::Flag(flag.name))
+                .map_err(|problem| problem.at(format_args!("{}: ", flag.name)));
+            mistakes.extend(done.err());
         }
+        // Whether values go together can be said only of right ones.
+        Mistake::together(mistakes)?;
         let limits = effect::limits(&typed(&values)?, &mut values)?;
         Ok(Effective { config: typed(&values)?, limits, values, file })
     }
@@ -140,10 +148,11 @@ pub(super) fn defaults() -> anyhow::Result<Values> {
     Ok(values)
 }
 
+/// Sets what variables say, and gives every mistake in them.
 fn override_by_environment(
     values: &mut Values,
     variables: impl Iterator<Item = (String, String)>,
-) -> Result<(), Mistake> {
+) -> Vec<Mistake> {
     let mut variables: Vec<_> = variables
         .filter(|(name, value)| {
             let names_a_key = name.strip_prefix(PREFIX).is_some_and(|rest| rest.contains(BETWEEN));
@@ -154,23 +163,26 @@ fn override_by_environment(
         .collect();
     // The short name comes before the long one, which so overrides it.
     variables.sort();
+    let mut mistakes = Vec::new();
     for (name, value) in variables {
         if let Some(key) = key_of_one_underscore(&name) {
             let text = format!(
                 "the variable {name} is nobody's; section and key have two underscores between them: {}",
                 key.variable()
             );
-            return Err(Mistake::of([key.path()], text));
+            mistakes.push(Mistake::of([key.path()], text));
+            continue;
         }
         let path = if name == LOG_LEVEL {
             "log.level".to_owned()
         } else {
             name[PREFIX.len()..].to_lowercase().replacen(BETWEEN, ".", 1)
         };
-        set(values, &path, &value, Source::Variable(name.clone()))
-            .map_err(|problem| problem.at(format_args!("the variable {name}: ")))?;
+        let done = set(values, &path, &value, Source::Variable(name.clone()))
+            .map_err(|problem| problem.at(format_args!("the variable {name}: ")));
+        mistakes.extend(done.err());
     }
-    Ok(())
+    mistakes
 }
 
 /// The key that a variable means whose section and name have one underscore between them instead of two.
@@ -197,7 +209,7 @@ mod tests {
     fn environment(variables: &[(&str, &str)]) -> Result<Values, Mistake> {
         let mut values = defaults()?;
         let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        override_by_environment(&mut values, variables)?;
+        Mistake::together(override_by_environment(&mut values, variables))?;
         Ok(values)
     }
 

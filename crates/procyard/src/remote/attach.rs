@@ -189,7 +189,7 @@ async fn here(
                         Ok(())
                     }
                     AttachReport::Refused { error } => {
-                        options.remote.voice().note(format_args!("{}\r", told(&error)));
+                        options.remote.voice().note(format_args!("{}\r", told(&error).message));
                         Ok(())
                     }
                 },

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use procyard_api::{DataEncoding, InputArguments};
+use procyard_api::{DataEncoding, InputArguments, StdinState};
 use procyard_client::{Client, ClientError};
 use procyard_core::{Effects, ErrorCode, Handle, PublicError, State};
 use tokio::io::AsyncReadExt as _;
@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 
 use super::give_json;
 use crate::cli::SendOptions;
-use crate::problem::refused;
+use crate::problem::{refused, told_by};
 
 /// How much is given in one call: a part of what the service keeps for a process that does not read, so that one that reads
 /// slowly makes room for the next piece before anybody loses patience.
@@ -42,7 +42,10 @@ async fn give(options: &SendOptions) -> anyhow::Result<()> {
     let mut rest = match options.text.as_deref() {
         Some("-") => {
             // Before anything is read that nobody could be given.
-            given.look().await?;
+            let stdin = given.look().await?;
+            if stdin != StdinState::Open {
+                return Err(given.closed(stdin));
+            }
             given.standard_input().await?;
             Vec::new()
         }
@@ -86,11 +89,22 @@ impl Given {
         Ok(Self { client, handle, patience: options.timeout, accepted: 0, pending: 0, status: None })
     }
 
-    /// How the process stands.
-    async fn look(&mut self) -> Result<(), ClientError> {
+    /// How the process stands, and whether it takes input.
+    async fn look(&mut self) -> Result<StdinState, ClientError> {
         let process = self.client.process(&self.handle).await?;
         (self.pending, self.status) = (process.pending_input_bytes, Some(process.entry.status));
-        Ok(())
+        Ok(process.entry.stdin)
+    }
+
+    /// Why nothing is read for a process that takes no input.
+    fn closed(&self, stdin: StdinState) -> anyhow::Error {
+        let ended = self.status.filter(|status| status.is_terminal());
+        let why = match (ended, stdin) {
+            (_, StdinState::None) => "it was started without standard input".to_owned(),
+            (Some(status), _) => format!("it has ended ({status})"),
+            (None, _) => "it has closed its input, or end of file was sent".to_owned(),
+        };
+        refused(ErrorCode::StdinClosed, format!("nothing was sent: the process takes no input, {why}"))
     }
 
     /// Everything that comes on standard input, as it comes.
@@ -119,29 +133,45 @@ impl Given {
                 }
                 Err(error) if is_full(&error) => {
                     let before = self.pending;
-                    self.look().await.map_err(|error| self.broken_off(&error))?;
+                    self.look().await.map_err(|error| self.broken_off(&error, Fate::NotTaken))?;
                     if self.pending != before {
                         unread_since = Instant::now();
                     } else if unread_since.elapsed() >= self.patience {
-                        return Err(self.broken_off(&error));
+                        return Err(self.broken_off(&error, Fate::NotTaken));
                     }
                     sleep(pause).await;
                     pause = (pause * 2).min(LAST_PAUSE);
                 }
-                Err(error) => return Err(self.broken_off(&error)),
+                Err(error) => {
+                    let fate = Fate::of(&arguments, &error);
+                    return Err(self.broken_off(&error, fate));
+                }
             }
         }
     }
 
     /// Why it ends here, and after how much.
-    fn broken_off(&self, error: &ClientError) -> anyhow::Error {
-        let why = error.public();
-        let told = match self.accepted {
-            0 => "nothing was sent".to_owned(),
-            1 => "only the first byte was sent".to_owned(),
-            accepted => format!("only the first {accepted} bytes were sent"),
+    fn broken_off(&self, error: &ClientError, fate: Fate) -> anyhow::Error {
+        let why = told_by(error);
+        let (told, effects) = match (self.accepted, fate) {
+            (0, Fate::NotTaken) => ("nothing was sent".to_owned(), Effects::None),
+            (1, Fate::NotTaken) => ("only the first byte was sent".to_owned(), Effects::Started),
+            (accepted, Fate::NotTaken) => {
+                (format!("only the first {accepted} bytes were sent"), Effects::Started)
+            }
+            (0, Fate::Unknown { bytes: None }) => {
+                ("it is not known what was sent".to_owned(), Effects::Unknown)
+            }
+            (0, Fate::Unknown { bytes: Some(most) }) => {
+                (format!("it is not known whether anything was sent, at most {most} bytes"), Effects::Unknown)
+            }
+            (accepted, Fate::Unknown { bytes }) => {
+                let most = bytes.map(|bytes| format!(", and at most {}", accepted + bytes));
+                let told =
+                    format!("at least the first {accepted} bytes were sent{}", most.unwrap_or_default());
+                (told, Effects::Unknown)
+            }
         };
-        let effects = if self.accepted > 0 { Effects::Started } else { why.effects };
         anyhow::Error::new(PublicError { effects, ..why }).context(told)
     }
 
@@ -153,6 +183,36 @@ impl Given {
             "accepted_bytes": self.accepted, "pending_bytes": self.pending, "status": self.status,
         });
         give_json(&told).map(drop)
+    }
+}
+
+/// What became of a piece that was not answered as it should have been. It is taken whole or not at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// The process was not given any of it.
+    NotTaken,
+    /// It may have been given it, which is so many bytes; of keys only the service knows how many.
+    Unknown { bytes: Option<u64> },
+}
+
+impl Fate {
+    fn of(arguments: &InputArguments, error: &ClientError) -> Self {
+        let not_taken = match error {
+            ClientError::Refused { error, .. } => error.effects == Effects::None,
+            ClientError::Unreachable { .. } | ClientError::Stranger { .. } | ClientError::Invalid(_) => true,
+            _ => false,
+        };
+        if not_taken {
+            return Self::NotTaken;
+        }
+        let data = arguments.data.as_deref().unwrap_or_default();
+        let bytes = match arguments.data_encoding {
+            Some(DataEncoding::Base64) => STANDARD.decode(data).map_or(0, |data| data.len()),
+            _ => data.len(),
+        };
+        // That of the end of input alone there are none says nothing.
+        let counted = arguments.keys.is_none() && bytes > 0;
+        Self::Unknown { bytes: u64::try_from(bytes).ok().filter(|_| counted) }
     }
 }
 

@@ -3,7 +3,7 @@
 //! Not for what is in there.
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -11,6 +11,7 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use procyard_core::ErrorCode;
 
+use crate::data_dir::others_can_write;
 use crate::problem::refused;
 
 const LOCK: &str = "service.lock";
@@ -22,10 +23,8 @@ pub(super) fn one_service_on(data_dir: &Path) -> anyhow::Result<Flock<File>> {
         .mode(0o700)
         .create(data_dir)
         .with_context(|| format!("the data directory {} cannot be made", data_dir.display()))?;
-    // Whoever can write there could put a socket of their own in the place of the service's.
-    let shared = data_dir.metadata().is_ok_and(|found| found.mode() & 0o022 != 0);
     anyhow::ensure!(
-        !shared,
+        !others_can_write(data_dir),
         "others can write to the data directory {}; take that away (chmod go-w)",
         data_dir.display()
     );

@@ -105,12 +105,19 @@ fn a_mistake_names_its_keys_as_data() {
     let scene = Scene::new();
     let one = file(&scene, "[log]\nlevel = \"inof\"\n");
     std::fs::write(scene.path().join("several.toml"), "[servr]\n[log]\nlevel = \"inof\"\n").unwrap();
+    std::fs::write(scene.path().join("outside.toml"), "[data]\nx = 1\n").unwrap();
     let concurrent = ["processes.max_concurrent_per_loop", "processes.max_concurrent"];
     for (arguments, variables, keys) in [
         (vec!["--config", &one], vec![], vec!["log.level"]),
         (vec!["--config", "several.toml"], vec![], vec!["servr", "log.level"]),
         (vec!["--set", "log.format=xml"], vec![], vec!["log.format"]),
         (vec!["--set", "log"], vec![], vec!["--set"]),
+        (vec!["--config", "outside.toml"], vec![], vec!["data"]),
+        (
+            vec!["--config", "outside.toml", "--set", "log", "--set", "log.format=xml"],
+            vec![("PROCYARD_SERVR__LISTEN", "127.0.0.1:0"), ("PROCYARD_LOG_FORMAT", "json")],
+            vec!["data", "log.format", "servr.listen", "--set"],
+        ),
         (vec![], vec![("PROCYARD_SERVR__LISTEN", "127.0.0.1:0")], vec!["servr.listen"]),
         (
             vec!["--set", "processes.max_concurrent=2", "--set", "processes.max_concurrent_per_loop=3"],

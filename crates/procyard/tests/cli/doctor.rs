@@ -44,7 +44,34 @@ fn a_data_directory_that_cannot_be_one_is_told() {
     let scene = Scene::new();
     let ended = Running::spawn(&mut scene.procyard(["doctor", "--data-dir", "/etc/passwd/procyard"])).wait();
     assert!(ended.stdout().contains("/etc/passwd is not a directory"), "{}", ended.stdout());
-    assert_eq!(ended.code(), 1, "nothing will be started there");
+    assert_eq!(ended.code(), 1, "no session can be kept there");
+}
+
+#[test]
+fn what_a_service_refuses_is_not_called_fit() {
+    let scene = Scene::new();
+    std::fs::create_dir(scene.data_dir()).unwrap();
+    std::fs::set_permissions(scene.data_dir(), std::fs::Permissions::from_mode(0o1777)).unwrap();
+    for verb in ["doctor", "serve"] {
+        let ended = Running::spawn(&mut scene.procyard([verb])).wait();
+        assert_ne!(ended.code(), 0, "{ended:?}");
+        let said = ended.stdout() + &ended.stderr();
+        assert!(said.contains("others can write to") && said.contains("chmod go-w"), "{said}");
+    }
+    let ended = Running::spawn(&mut scene.procyard(["doctor"])).wait();
+    assert_eq!(ended.code(), 1, "{ended:?}");
+    std::fs::set_permissions(scene.data_dir(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(Running::spawn(&mut scene.procyard(["doctor"])).wait().code(), 0);
+}
+
+#[test]
+fn a_data_directory_that_is_a_link_to_nothing_is_not_called_writable() {
+    let scene = Scene::new();
+    std::os::unix::fs::symlink(scene.path().join("nothing"), scene.data_dir()).unwrap();
+    let ended = Running::spawn(&mut scene.procyard(["doctor"])).wait();
+    let place = format!("{} is not a directory", scene.data_dir().display());
+    assert!(ended.code() == 1 && ended.stdout().contains(&place), "{ended:?}");
+    assert_eq!(scene.run(["true"]).code(), 125, "as it said");
 }
 
 #[test]
@@ -84,7 +111,7 @@ fn a_full_disk_and_a_read_only_one_are_told_with_what_to_do_next() {
         let ended = apart(line);
         let text = ended.stdout();
         assert_eq!(ended.code(), 1, "{ended:?}");
-        assert!(text.contains(why) && text.contains(&format!("nothing will be started; {next}")), "{text}");
+        assert!(text.contains(why) && text.contains(next), "{text}");
     }
 }
 

@@ -56,6 +56,10 @@ fn a_failure_of_every_verb_has_the_one_shape() {
         );
         assert!(error["message"].as_str().unwrap().contains("procyard serve"), "{error}");
     }
+    let missing = scene.path().join("ProcessListX");
+    let ended_there = ended(&scene, &["ps", "--json", "--data-dir", missing.to_str().unwrap()]);
+    let message = error_of(&ended_there)["message"].as_str().unwrap().to_owned();
+    assert!(message.contains(missing.to_str().unwrap()), "a path is told as it is: {message}");
     for verb in [vec!["run", "true"], vec!["serve"], vec!["doctor"], vec!["gc"], vec!["config"], vec!["ps"]] {
         let ended = ended(&scene, &[&verb[..], &["--json", "--set", "log.level=inof"]].concat());
         let error = error_of(&ended);
@@ -84,6 +88,7 @@ fn a_wrong_command_line_is_told_in_the_same_shape() {
         (vec!["logs", "--json", "short"], "HANDLE"),
         (vec!["run", "--json", "--timeout", "0", "true"], "--timeout"),
         (vec!["events", "--json", "--after", "x"], "--after"),
+        (vec!["logs", "--json", "--tail", "18446744073709551615", "x"], "--tail"),
         (vec!["serve", "--json", "--listen", "nowhere"], "--listen"),
         (vec!["gc", "--json", "--older-than", "-1"], "-1"),
         (vec!["export", "--json", "--format", "xml", "x"], "--format"),

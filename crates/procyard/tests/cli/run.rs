@@ -108,6 +108,7 @@ fn a_usage_error_is_125_and_says_what_to_do() {
     assert!(unquoted.contains("procyard run -- ls -la") && !unquoted.contains("tip:"), "{unquoted}");
     let misspelt = said(&["run", "--timout", "1", "true"]);
     assert!(misspelt.contains("'--timeout'") && !misspelt.contains("quote it"), "{misspelt}");
+    assert!(!misspelt.contains("as a value"), "{misspelt}");
 }
 
 #[test]
