@@ -31,6 +31,9 @@ const LEAVING: Duration = Duration::from_secs(120);
 /// Nobody takes more than this; a client that was sent so much leaves.
 const SAID_MAX: usize = 8 << 20;
 
+/// A process that there is not.
+const NOBODYS: Handle = Handle::from_bytes([7; 16]);
+
 /// Inputs that are tried on one service.
 const INPUTS: usize = 1000;
 
@@ -279,8 +282,9 @@ impl Scene {
         }
     }
 
-    fn supervisor(&self) -> Supervisor {
-        self.running.host.supervisor(self.owner.session).expect("the session is open")
+    /// Of the session, unless the client has ended it.
+    fn supervisor(&self) -> Option<Supervisor> {
+        self.running.host.supervisor(self.owner.session)
     }
 
     /// Sends an input in its parts, and takes what comes until one side ends it.
@@ -310,11 +314,11 @@ impl Scene {
     async fn named(&mut self, part: &[u8], said: &[u8]) -> Vec<u8> {
         let mut part = part.to_vec();
         if contains(&part, b"HANDLE") {
-            let handle = self.alive().await;
+            let handle = self.alive().await.unwrap_or(NOBODYS);
             replace(&mut part, "HANDLE", &handle.reveal());
         }
         if contains(&part, b"ENDED") {
-            let handle = self.ended().await;
+            let handle = self.ended().await.unwrap_or(NOBODYS);
             replace(&mut part, "ENDED", &handle.reveal());
         }
         replace(&mut part, "MCP_SESSION", &mcp_session(said));
@@ -329,9 +333,9 @@ impl Scene {
         part
     }
 
-    /// A process that takes input.
-    async fn alive(&mut self) -> Handle {
-        let supervisor = self.supervisor();
+    /// A process that takes input, where there can be one.
+    async fn alive(&mut self) -> Option<Handle> {
+        let supervisor = self.supervisor()?;
         let runs = |handle: &Handle| {
             supervisor.snapshot(self.owner, handle).is_ok_and(|process| !process.state.is_terminal())
         };
@@ -340,21 +344,21 @@ impl Scene {
             None => self.start(r#"{"command":"cat","tty":true}"#).await,
         };
         self.alive = Some(handle);
-        handle
+        self.alive
     }
 
-    /// A process that has ended.
-    async fn ended(&mut self) -> Handle {
-        let supervisor = self.supervisor();
+    /// A process that has ended, where there can be one.
+    async fn ended(&mut self) -> Option<Handle> {
+        let supervisor = self.supervisor()?;
         if let Some(handle) = self.ended.filter(|handle| supervisor.snapshot(self.owner, handle).is_ok()) {
-            return handle;
+            return Some(handle);
         }
         let handle = self.start(r#"{"command":"three"}"#).await;
         let target = Target { handle, cursor: 0, probe: None };
         let ended = supervisor.wait(self.owner, WaitMode::All, Until::Exit, vec![target], STAYS).await;
         assert!(ended.is_ok_and(|ended| ended[0].satisfied), "a scripted process does not end");
         self.ended = Some(handle);
-        handle
+        self.ended
     }
 
     async fn start(&self, body: &str) -> Handle {
@@ -365,12 +369,10 @@ impl Scene {
     /// Stops what an input has left running; whether the service is no longer what inputs are tried on.
     async fn settle(&mut self, sent: &[u8]) -> bool {
         self.inputs += 1;
-        let host = &self.running.host;
-        let closed = host.supervisor(self.owner.session).is_none();
-        if closed || host.count() > 1 || contains(sent, b"/v1/sessions/") || self.inputs >= INPUTS {
+        let Some(supervisor) = self.supervisor() else { return true };
+        if self.running.host.count() > 1 || contains(sent, b"/v1/sessions/") || self.inputs >= INPUTS {
             return true;
         }
-        let supervisor = self.supervisor();
         for owner in [self.owner, self.other] {
             for process in supervisor.list(owner).into_iter().filter(|process| !process.state.is_terminal()) {
                 if Some(process.identity.handle) == self.alive {
