@@ -29,8 +29,8 @@ pub(crate) async fn look_back(source: &dyn Source, end: u64, step: u64) -> u64 {
     let mut back = step.min(end);
     loop {
         let Some(seen) = Seen::from(source, end - back, end).await else { return end };
-        if seen.is_known() || back == BACK_MAX.min(end) {
-            return seen.ground();
+        if let Some(ground) = seen.ground(back == BACK_MAX.min(end)) {
+            return ground;
         }
         back = (back * 16).min(BACK_MAX).min(end);
     }
@@ -77,17 +77,23 @@ impl Seen {
         Some(seen)
     }
 
-    /// Whether what the last bytes mean does not depend on what comes before all of these.
-    fn is_known(&self) -> bool {
-        let before_last = self.bytes.len().saturating_sub(1);
-        self.begins || self.bytes[..before_last].contains(&ESC)
-    }
-
-    fn ground(&self) -> u64 {
+    /// The place, unless it depends on what comes before all of these bytes; then it is guessed when they are the last that
+    /// are looked at.
+    fn ground(&self, last: bool) -> Option<u64> {
+        let from = match self.bytes.iter().position(|byte| *byte == ESC) {
+            _ if self.begins => 0,
+            // Whatever it is inside of ends there.
+            Some(escape) => escape,
+            None if last => 0,
+            None => return None,
+        };
         let request = PageRequest { collapse: true, resync: self.start > 0, ..PageRequest::new(usize::MAX) };
         let mut builder = PageBuilder::new(&request);
-        builder.feed(&self.bytes);
-        self.start + builder.finish(false).consumed as u64
+        builder.feed(&self.bytes[from..]);
+        let text = builder.finish(false);
+        // A carriage return before all of it is held back until something is shown behind it.
+        let settled = self.begins || last || !text.text.is_empty();
+        settled.then_some(self.start + (from + text.consumed) as u64)
     }
 }
 
@@ -128,6 +134,8 @@ mod tests {
         check(&"日本".as_bytes()[..4], 3);
         check(b"text\r", 4);
         check(b"text\r\n", 6);
+        check(b"text\r\x1b[3", 4);
+        check(b"text\r\x1b[1m\x1b[3", 9);
     }
 
     #[test]

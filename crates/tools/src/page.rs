@@ -94,7 +94,7 @@ async fn forward_text(source: &dyn Source, cursor: u64, look: &Look) -> Result<S
         Err(_) if damage_behind => source.read(ReadFrom::Cursor(cursor), step).await?,
         read => read?,
     };
-    let reaches = page.next_cursor > cursor || page.total_bytes == cursor;
+    let reaches = page.next_cursor > cursor || page.next_cursor == cursor && page.total_bytes == cursor;
     if !reaches {
         // The bytes looked back at are there; what is at the cursor is not, or is damaged: this read says so.
         (page, snapshot) = source.read(ReadFrom::Cursor(cursor), step).await?;

@@ -354,6 +354,7 @@ proptest! {
         let running = kept.until(end);
         let (mut cursor, mut before) = (0, None);
         while before != Some(cursor) {
+            prop_assert!(before.is_none_or(|before| before < cursor), "a page leads on");
             before = Some(cursor);
             cursor = now(forward(&running, cursor, &Look { collapse: true, ..look(1 << 20, Encoding::SafeText) })).unwrap().next_cursor;
         }
