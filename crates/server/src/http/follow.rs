@@ -111,9 +111,14 @@ impl Follow {
             if self.stop.is_cancelled() {
                 self.end(StreamEndReason::ShuttingDown);
             } else if self.behind {
-                if let Err(problem) = self.read().await {
-                    tracing::warn!(error = %problem.into_error(), "a stream of events ends early");
-                    self.end(StreamEndReason::Unavailable);
+                match self.read().await {
+                    Ok(()) => {}
+                    // The journal is closed with the session, which does not wait for whoever reads it.
+                    Err(_) if self.scope.session.ending.is_cancelled() => self.end(self.closed()),
+                    Err(problem) => {
+                        tracing::warn!(error = %problem.into_error(), "a stream of events ends early");
+                        self.end(StreamEndReason::Unavailable);
+                    }
                 }
             } else {
                 self.listen().await;

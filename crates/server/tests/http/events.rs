@@ -364,7 +364,8 @@ async fn a_stream_ends_with_its_loop() {
         rest.push((sent.name, sent.data["reason"].as_str().map(str::to_owned)));
     }
     let rest: Vec<_> = rest.iter().map(|(name, reason)| (name.as_str(), reason.as_deref())).collect();
-    let [.., ("completed", _), ("end", Some("session_closed"))] = rest.as_slice() else { panic!("{rest:?}") };
+    // The session may have gone before its last event was read.
+    let [.., ("end", Some("session_closed"))] = rest.as_slice() else { panic!("{rest:?}") };
     scene.end().await;
 }
 
