@@ -1,9 +1,13 @@
-//! The system calls that have no safe wrapper fit for a process between `fork` and `exec`: all of the crate's `unsafe` is here,
-//! but for calls of what here is unsafe to call, which are the forks and the guardian's taking over of its standard input.
+//! The system calls that have no safe wrapper fit for a process between `fork` and `exec`, and what the C library has for its
+//! allocator: all of the crate's `unsafe` is here, but for calls of what here is unsafe to call, which are the forks and the
+//! guardian's taking over of its standard input.
 //!
 //! Not for policy: which process is forked, signalled or waited for is decided by the callers.
 
-#![expect(unsafe_code, reason = "fork, clone3, execve, waitpid and pidfds; each block says why it is sound")]
+#![expect(
+    unsafe_code,
+    reason = "fork, clone3, execve, waitpid, pidfds and mallopt; each block says why it is sound"
+)]
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};

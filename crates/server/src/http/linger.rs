@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderValue, Response, header};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::{Frame, Incoming, SizeHint};
 use tokio::sync::mpsc;
@@ -72,31 +72,18 @@ impl Lending {
         (Self { kept, expects: head.contains_key(header::EXPECT) }, lent)
     }
 
-    /// What is to be done with the body, now that there is an answer.
-    pub(crate) fn over(self) -> Rest {
-        let Self { kept, expects } = self;
+    /// What of the body may still be on its way, now that there is an answer; the answer then ends the connection. It does so,
+    /// too, where the client was not told to send and does not: what it sends next may be a part of the body all the same.
+    pub(crate) fn over<B>(self, answer: &mut Response<B>) -> Option<Incoming> {
         // Who has not let go of it reads it.
-        let Some(kept) = Arc::into_inner(kept) else { return Rest::Nothing };
+        let kept = Arc::into_inner(self.kept)?;
         let body = kept.body.into_inner().unwrap_or_else(PoisonError::into_inner);
         if hyper::body::Body::is_end_stream(&body) {
-            Rest::Nothing
-        } else if expects && !kept.begun.into_inner() {
-            Rest::Unsent
-        } else {
-            Rest::Coming(body)
+            return None;
         }
+        answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        (!self.expects || kept.begun.into_inner()).then_some(body)
     }
-}
-
-/// What is left of a body.
-pub(crate) enum Rest {
-    /// It was read, or somebody reads it.
-    Nothing,
-    /// Its client was not told to send it, and does not. What it sends next may be a part of it all the same, so that the
-    /// connection cannot go on.
-    Unsent,
-    /// It may be on its way.
-    Coming(Incoming),
 }
 
 /// Takes the rests of bodies on one connection, which has one at a time. Ends with the connection alone.

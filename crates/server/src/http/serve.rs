@@ -26,7 +26,7 @@ use super::admin_token::AdminToken;
 use super::caller::Peer;
 use super::dispatch::router;
 use super::host::{Left, SessionHost};
-use super::linger::{self, Lending, Rest};
+use super::linger::{self, Lending};
 use super::listener::{Connection, Listener};
 use super::options::ServiceOptions;
 use super::read_ahead::ReadAhead;
@@ -196,13 +196,9 @@ async fn connection(stream: Box<dyn Connection>, peer: Peer, service: Arc<Servic
             let rests = rests.clone();
             async move {
                 let mut response = answer.await?;
-                let rest = lending.over();
-                if !matches!(rest, Rest::Nothing) {
-                    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-                }
-                if let Rest::Coming(body) = rest {
+                if let Some(rest) = lending.over(&mut response) {
                     // There is room: the connection has ended with the one before.
-                    let _ = rests.try_send(body);
+                    let _ = rests.try_send(rest);
                 }
                 Ok::<_, Infallible>(response)
             }
